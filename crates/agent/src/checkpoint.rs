@@ -1,0 +1,172 @@
+//! The newest complete checkpoint in a working folder.
+//!
+//! A file counts as incomplete while a process of the run has it open for writing, and when the program was killed
+//! within [`SETTLE`] of the last write. A checkpoint lost that way costs a little work; a torn one costs the run.
+
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use globset::{GlobBuilder, GlobMatcher};
+
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// Finds checkpoints of one job.
+#[derive(Debug, Clone)]
+pub struct Finder {
+    work: PathBuf,
+    matcher: GlobMatcher,
+    /// The folder that every match lies in.
+    base: PathBuf,
+}
+
+/// Which matches are to be trusted.
+#[derive(Debug, Clone, Default)]
+pub struct Doubt {
+    /// Open for writing when the program was killed, or now.
+    pub torn: Vec<PathBuf>,
+    /// The program was cut off at this moment: what it wrote just before may be half a file.
+    pub cut_off: Option<SystemTime>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`resume.checkpoint`: {0}")]
+pub struct PatternError(#[from] globset::Error);
+
+impl Finder {
+    pub fn new(work: &Path, pattern: &str) -> Result<Self, PatternError> {
+        let matcher = GlobBuilder::new(pattern).literal_separator(true).build()?.compile_matcher();
+        let literal = |part: &&str| !part.contains(['*', '?', '[', '{']);
+        let folder = pattern.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let base: PathBuf = folder.split('/').take_while(literal).collect();
+        Ok(Self { work: work.to_owned(), matcher, base })
+    }
+
+    /// The path relative to the working folder, or `None` if no match can be trusted.
+    pub fn newest(&self, doubt: &Doubt) -> Option<String> {
+        let mut matches = Vec::new();
+        self.walk(&self.work.join(&self.base), &mut matches);
+        matches.retain(|found| found.size > 0 && !doubt.covers(found));
+        matches.into_iter().max_by(Found::compare).map(|found| found.name)
+    }
+
+    /// Does not follow links out of the folder.
+    fn walk(&self, folder: &Path, matches: &mut Vec<Found>) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() {
+                self.walk(&path, matches);
+            }
+            let relative = path.strip_prefix(&self.work).ok().and_then(Path::to_str);
+            if let Some(name) = relative.filter(|name| self.matcher.is_match(name)) {
+                matches.extend(Found::look(name, path.clone()));
+            }
+        }
+    }
+}
+
+impl Doubt {
+    fn covers(&self, found: &Found) -> bool {
+        let settled = |end: SystemTime| end.duration_since(found.modified).is_ok_and(|age| age >= SETTLE);
+        self.torn.contains(&found.path) || self.cut_off.is_some_and(|end| !settled(end))
+    }
+}
+
+#[derive(Debug)]
+struct Found {
+    name: String,
+    path: PathBuf,
+    modified: SystemTime,
+    size: u64,
+}
+
+impl Found {
+    /// A checkpoint may be a folder of files; then the newest file inside dates it.
+    fn look(name: &str, path: PathBuf) -> Option<Self> {
+        let data = std::fs::metadata(&path).ok()?;
+        let inside = if data.is_dir() { newest_inside(&path) } else { None };
+        let modified = inside.or_else(|| data.modified().ok())?;
+        Some(Self { name: name.to_owned(), path, modified, size: data.len() })
+    }
+
+    fn compare(&self, other: &Self) -> Ordering {
+        self.modified.cmp(&other.modified).then_with(|| natural(&self.name).cmp(&natural(&other.name)))
+    }
+}
+
+fn newest_inside(folder: &Path) -> Option<SystemTime> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    entries.filter_map(|entry| entry.metadata().ok()?.modified().ok()).max()
+}
+
+/// `model_900` before `model_1000`: runs of digits compare by length first.
+fn natural(name: &str) -> Vec<(usize, String)> {
+    let mut parts: Vec<(usize, String)> = Vec::new();
+    let mut in_digits = false;
+    for letter in name.chars() {
+        if parts.is_empty() || letter.is_ascii_digit() != in_digits {
+            in_digits = letter.is_ascii_digit();
+            parts.push((0, String::new()));
+        }
+        if let Some((length, text)) = parts.last_mut() {
+            text.push(letter);
+            *length = if in_digits { text.len() } else { 0 };
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn touch(folder: &Path, name: &str, age: u64) {
+        let path = folder.join(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(&path, "x").unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - age)).unwrap();
+    }
+
+    fn newest(folder: &Path, pattern: &str, doubt: &Doubt) -> Option<String> {
+        Finder::new(folder, pattern).unwrap().newest(doubt)
+    }
+
+    #[test]
+    fn takes_the_newest_match_at_any_depth() {
+        let work = tempfile::tempdir().unwrap();
+        touch(work.path(), "logs/a/model_1.pt", 30);
+        touch(work.path(), "logs/b/c/model_2.pt", 10);
+        touch(work.path(), "logs/b/other.pt", 1);
+        let found = newest(work.path(), "logs/**/model_*.pt", &Doubt::default());
+        assert_eq!(found.as_deref(), Some("logs/b/c/model_2.pt"));
+    }
+
+    #[test]
+    fn same_second_compares_numbers_as_numbers() {
+        let work = tempfile::tempdir().unwrap();
+        touch(work.path(), "model_900.pt", 5);
+        touch(work.path(), "model_1000.pt", 5);
+        assert_eq!(newest(work.path(), "model_*.pt", &Doubt::default()).as_deref(), Some("model_1000.pt"));
+    }
+
+    #[test]
+    fn a_torn_or_unsettled_file_is_passed_over() {
+        let work = tempfile::tempdir().unwrap();
+        touch(work.path(), "m1", 60);
+        touch(work.path(), "m2", 30);
+        touch(work.path(), "m3", 0);
+        let end = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let doubt = Doubt { torn: vec![work.path().join("m2")], cut_off: Some(end) };
+        assert_eq!(newest(work.path(), "m*", &doubt).as_deref(), Some("m1"));
+    }
+
+    #[test]
+    fn an_empty_file_is_no_checkpoint() {
+        let work = tempfile::tempdir().unwrap();
+        fs_err::write(work.path().join("m1"), "").unwrap();
+        assert_eq!(newest(work.path(), "m*", &Doubt::default()), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! The depot's folders: the only place that knows their names.
+//!
+//! ```text
+//! depot/
+//!   blobs/ab/cdef…            file contents by BLAKE3, read-only
+//!   snapshots/<hash>          manifest: path, mode, link target, blob
+//!   runs/<run id>/
+//!     work/                   the working folder, kept through all attempts
+//!     attempts/<n>/           claim.json, output.log, output.idx, status.json, result.json
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use trainyard_core::id::{Digest, RunId};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Depot {
+    root: PathBuf,
+}
+
+impl Depot {
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn blobs(&self) -> PathBuf {
+        self.root.join("blobs")
+    }
+
+    pub fn blob(&self, digest: &Digest) -> PathBuf {
+        let (front, rest) = digest.0.split_at(digest.0.len().min(2));
+        self.root.join("blobs").join(front).join(rest)
+    }
+
+    pub fn snapshots(&self) -> PathBuf {
+        self.root.join("snapshots")
+    }
+
+    pub fn snapshot(&self, digest: &Digest) -> PathBuf {
+        self.root.join("snapshots").join(&digest.0)
+    }
+
+    pub fn runs(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
+    pub fn run(&self, run: RunId) -> RunFolder {
+        RunFolder { path: self.root.join("runs").join(run.to_string()) }
+    }
+}
+
+/// The folder of one run.
+#[derive(Debug, Clone)]
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn work(&self) -> PathBuf {
+        self.path.join("work")
+    }
+
+    pub fn attempt(&self, number: u32) -> AttemptFolder {
+        AttemptFolder { path: self.path.join("attempts").join(number.to_string()) }
+    }
+}
+
+/// The folder of one attempt.
+#[derive(Debug, Clone)]
+pub struct AttemptFolder {
+    path: PathBuf,
+}
+
+impl AttemptFolder {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Made once, by the agent that runs the attempt; see [`crate::claim`].
+    pub fn claim(&self) -> PathBuf {
+        self.path.join("claim.json")
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.path.join("output.log")
+    }
+
+    pub fn log_index(&self) -> PathBuf {
+        self.path.join("output.idx")
+    }
+
+    pub fn status(&self) -> PathBuf {
+        self.path.join("status.json")
+    }
+
+    pub fn result(&self) -> PathBuf {
+        self.path.join("result.json")
+    }
+}

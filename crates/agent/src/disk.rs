@@ -1,0 +1,57 @@
+//! Files that others may read: whole or not there at all.
+
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Whether a write may be forgotten by the disk when the power fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// On the disk before this returns.
+    Synced,
+    /// Safe against the end of any process, not against a power cut; for what is written often and can be made again.
+    Cached,
+}
+
+/// Writes beside the file, then renames over it: a reader sees the old text or the new, never a part. A failure
+/// leaves the old file as it was.
+pub fn replace(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let beside = path.with_file_name(name);
+    let written = write_new(&beside, bytes, durability).and_then(|()| fs_err::rename(&beside, path));
+    if written.is_err() {
+        // The first error says more than a failed tidy-up would.
+        drop(fs_err::remove_file(&beside));
+    }
+    written
+}
+
+fn write_new(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    use io::Write;
+    let mut file = fs_err::File::create(path)?;
+    file.write_all(bytes)?;
+    match durability {
+        Durability::Synced => file.sync_data(),
+        Durability::Cached => Ok(()),
+    }
+}
+
+pub fn replace_json(path: &Path, value: &impl Serialize, durability: Durability) -> io::Result<()> {
+    replace(path, &serde_json::to_vec(value)?, durability)
+}
+
+/// `None` when the file is absent, empty, torn or from a version that wrote other fields: after a power cut all of
+/// these mean the same, that nothing can be learned from it.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let bytes = fs_err::read(path).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// The wall clock, in the form the rest of the house uses.
+pub fn now() -> trainyard_core::time::Instant {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    trainyard_core::time::Instant(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

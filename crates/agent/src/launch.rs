@@ -1,0 +1,127 @@
+//! From an order to a running program: arguments, environment, process.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use trainyard_core::plan::arguments::{Invocation, command_line};
+use trainyard_core::plan::template::Values;
+use trainyard_core::run::Outcome;
+use trainyard_core::spec::Setting;
+use trainyard_core::time::Instant;
+
+use crate::order::{Order, Secrets};
+use crate::sys;
+
+/// What a shell says when a program is not there, and when it cannot be executed.
+const NOT_FOUND: i32 = 127;
+const NOT_EXECUTABLE: i32 = 126;
+/// Preparations of ours that failed; the number `env` and `docker run` use for that.
+pub(crate) const NOT_PREPARED: i32 = 125;
+
+/// A program that was started.
+pub(crate) struct Launched {
+    pub(crate) pid: i32,
+    /// stdout and stderr share one pipe, so their order is the program's own.
+    pub(crate) output: OwnedFd,
+}
+
+/// What an attempt adds to its order.
+pub(crate) struct Circumstances<'a> {
+    pub(crate) work: &'a Path,
+    pub(crate) checkpoint: Option<&'a str>,
+    pub(crate) deadline: Option<Instant>,
+}
+
+pub(crate) fn cannot(code: i32, why: impl ToString) -> Outcome {
+    Outcome::CannotStart { code, why: why.to_string() }
+}
+
+/// On failure nothing was executed.
+pub(crate) fn launch(order: &Order, secrets: &Secrets, around: &Circumstances<'_>) -> Result<Launched, Outcome> {
+    let checkpoint = around.checkpoint.map(|path| around.work.join(path).to_string_lossy().into_owned());
+    let values = Values {
+        seed: order.seed,
+        run: order.run.to_string(),
+        name: order.name.clone(),
+        job: order.job.name.clone(),
+        attempt: order.attempt,
+        checkpoint: checkpoint.clone(),
+        gpus: order.job.gpus.to_string(),
+        params: &order.params,
+    };
+    let call = command_line(&order.job, &values, &order.extra).map_err(|error| cannot(NOT_PREPARED, error))?;
+    let env = environment(order, &call, secrets, around, checkpoint)?;
+    let [program, arguments @ ..] = call.argv.as_slice() else {
+        return Err(cannot(NOT_PREPARED, "the command is empty"));
+    };
+    start(program, arguments, &env, around.work).map_err(|error| explain(program, around.work, &error))
+}
+
+fn start(program: &str, arguments: &[String], env: &BTreeMap<String, String>, work: &Path) -> io::Result<Launched> {
+    let (output, input) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    rustix::fs::fcntl_setfl(&output, rustix::fs::OFlags::NONBLOCK)?;
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(work).env_clear().envs(env);
+    command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
+    sys::detach(&mut command);
+    let child = command.spawn()?;
+    let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
+    Ok(Launched { pid, output })
+}
+
+/// Base, then the job's own settings, then ours: a job cannot pass for another run.
+fn environment(
+    order: &Order,
+    call: &Invocation,
+    secrets: &Secrets,
+    around: &Circumstances<'_>,
+    checkpoint: Option<String>,
+) -> Result<BTreeMap<String, String>, Outcome> {
+    let mut env = order.env.clone();
+    // A log that follows the program, not its buffers.
+    env.entry("PYTHONUNBUFFERED".to_owned()).or_insert_with(|| "1".to_owned());
+    for (name, setting) in &call.env {
+        let text = match setting {
+            Setting::Text(text) => text.clone(),
+            Setting::Secret(_) => match secrets.0.get(name) {
+                Some(secret) => secret.clone(),
+                None => return Err(cannot(NOT_PREPARED, format!("the secret for {name} was not handed over"))),
+            },
+        };
+        env.insert(name.clone(), text);
+    }
+    let output = order.job.outputs.first().map_or_else(|| around.work.to_owned(), |path| around.work.join(path));
+    let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
+    set("YARD_RUN", order.run.to_string());
+    set("YARD_ATTEMPT", order.attempt.to_string());
+    set("YARD_OUTPUT", output.to_string_lossy().trim_end_matches('/').to_owned());
+    set("YARD_GPUS", order.job.gpus.to_string());
+    set("CUDA_VISIBLE_DEVICES", order.devices.join(","));
+    set("YARD_SEED", order.seed.map(|seed| seed.to_string()).unwrap_or_default());
+    set("YARD_DEADLINE", around.deadline.map(|at| (at.0 / 1000).to_string()).unwrap_or_default());
+    set("YARD_CHECKPOINT", checkpoint.unwrap_or_default());
+    Ok(env)
+}
+
+/// The kernel's answer, in words that name the way out.
+fn explain(program: &str, work: &Path, error: &io::Error) -> Outcome {
+    let path = work.join(program);
+    let named_by_path = program.contains('/');
+    match error.raw_os_error() {
+        Some(libc::ENOENT) if named_by_path && path.exists() => {
+            cannot(NOT_FOUND, format!("the interpreter named in the first line of `{program}` is not here"))
+        }
+        Some(libc::ENOENT) if named_by_path => {
+            cannot(NOT_FOUND, format!("program not found: `{program}` is not in the working folder"))
+        }
+        Some(libc::ENOENT) => cannot(NOT_FOUND, format!("program not found: `{program}` is not in PATH")),
+        Some(libc::EACCES) if path.is_dir() => cannot(NOT_EXECUTABLE, format!("`{program}` is a folder, not a program")),
+        Some(libc::EACCES) => cannot(NOT_EXECUTABLE, format!("`{program}` is not executable (try `chmod +x`)")),
+        Some(libc::ENOEXEC) => cannot(NOT_EXECUTABLE, format!("`{program}` is neither a program nor a script with `#!`")),
+        Some(libc::E2BIG) => cannot(NOT_EXECUTABLE, "the arguments are too long for this system"),
+        _ => cannot(NOT_PREPARED, format!("cannot start `{program}`: {error}")),
+    }
+}

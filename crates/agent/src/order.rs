@@ -1,0 +1,105 @@
+//! What an agent is told, and what it says about it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use trainyard_core::id::{Digest, RunId, Token};
+use trainyard_core::run::Outcome;
+use trainyard_core::spec::JobSpec;
+use trainyard_core::time::Instant;
+use trainyard_core::value::Params;
+
+use crate::depot::Depot;
+
+/// One attempt, complete: the agent needs to ask nobody.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Order {
+    pub depot: Depot,
+    pub run: RunId,
+    pub name: String,
+    pub attempt: u32,
+    pub token: Token,
+    pub job: JobSpec,
+    pub seed: Option<u64>,
+    pub params: Params,
+    /// Arguments from the command line, handed on byte for byte.
+    pub extra: Vec<String>,
+    pub source: Source,
+    /// What the program sees besides its own settings.
+    pub env: BTreeMap<String, String>,
+    /// Devices by the name the program knows them under.
+    pub devices: Vec<String>,
+}
+
+/// Where the working folder comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    Snapshot(Digest),
+    /// The project folder itself, as it is when the program starts.
+    InPlace(PathBuf),
+}
+
+/// Values of secrets, by the name of the environment variable. Only ever in memory and on a pipe.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secrets(pub BTreeMap<String, String>);
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.0.keys())
+    }
+}
+
+/// What became of an attempt; `result.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AttemptResult {
+    pub token: Token,
+    pub outcome: Outcome,
+    pub started: Instant,
+    pub ended: Instant,
+    /// The checkpoint the program was given at the start.
+    pub resumed_from: Option<String>,
+    /// The newest complete checkpoint at the end, relative to the working folder.
+    pub checkpoint: Option<String>,
+    /// Whether that one is new; `None` when the job declares no checkpoints.
+    pub new_checkpoint: Option<bool>,
+    /// Bytes, of the largest moment seen.
+    pub peak_memory: u64,
+    /// Last value of each metric.
+    pub metrics: Metrics,
+    /// Remarks for people: processes left behind, bytes of log that could not be written.
+    pub notes: Vec<String>,
+}
+
+/// The heartbeat of an attempt; `status.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    pub at: Instant,
+    pub started: Instant,
+    pub metrics: Metrics,
+    pub memory: u64,
+    pub checkpoint: Option<String>,
+}
+
+/// The newest point of each metric.
+pub type Metrics = BTreeMap<String, Point>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    pub step: i64,
+    /// `None` stands for a value that is no number: NaN or an infinity.
+    pub value: Option<f64>,
+}
+
+impl AttemptResult {
+    /// What the resume policy wants to know.
+    pub fn ending(&self) -> trainyard_core::run::Ending {
+        trainyard_core::run::Ending {
+            outcome: self.outcome.clone(),
+            lasted: self.ended.since(self.started),
+            new_checkpoint: self.new_checkpoint,
+        }
+    }
+}

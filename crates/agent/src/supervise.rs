@@ -1,0 +1,145 @@
+//! One attempt from claim to `result.json`.
+
+use std::time::SystemTime;
+
+use trainyard_core::id::Token;
+use trainyard_core::run::Outcome;
+use trainyard_core::spec::JobSpec;
+use trainyard_core::time::Instant;
+
+use crate::checkpoint::{Doubt, Finder};
+use crate::depot::AttemptFolder;
+use crate::disk::{Durability, now, read_json, replace_json};
+use crate::launch::{self, Circumstances, NOT_PREPARED, cannot};
+use crate::log::LogWriter;
+use crate::metrics::MetricReader;
+use crate::order::{AttemptResult, Metrics, Order, Secrets, Source, Status};
+use crate::watch::{self, Watched};
+use crate::{claim, work};
+
+/// Whoever gave the order: hears what happens, and may want the program stopped.
+pub trait Overseer {
+    fn started(&mut self, token: &Token, at: Instant);
+    fn beat(&mut self, token: &Token, status: &Status);
+    /// Looked at whenever one of [`Overseer::listen`] becomes readable. True once per request.
+    fn wants_stop(&mut self, token: &Token) -> bool;
+    fn listen(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
+    /// Whether what is said here still reaches somebody.
+    fn is_heard(&self) -> bool;
+}
+
+/// The attempt was not taken on; nothing was executed.
+#[derive(Debug, thiserror::Error)]
+pub enum NotTaken {
+    #[error("another agent has this attempt")]
+    Claimed,
+    #[error("cannot make the attempt's folder: {0}")]
+    Folder(std::io::Error),
+}
+
+/// Executes the order and returns what became of it. By then `result.json` is written, unless the disk refused;
+/// everything the program started has ended.
+pub fn supervise(order: &Order, secrets: &Secrets, overseer: &mut dyn Overseer) -> Result<AttemptResult, NotTaken> {
+    let folder = order.depot.run(order.run).attempt(order.attempt);
+    claim::take(&folder, &order.token).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => NotTaken::Claimed,
+        _ => NotTaken::Folder(error),
+    })?;
+    let started = now();
+    let result = match execute(order, secrets, &folder, started, overseer) {
+        Ok(result) => result,
+        Err(outcome) => AttemptResult {
+            token: order.token.clone(),
+            outcome,
+            started,
+            ended: now(),
+            resumed_from: None,
+            checkpoint: None,
+            new_checkpoint: order.job.resume.checkpoint.is_some().then_some(false),
+            peak_memory: 0,
+            metrics: Metrics::new(),
+            notes: Vec::new(),
+        },
+    };
+    record(&folder, &result, overseer);
+    Ok(result)
+}
+
+/// A result is worth waiting for: with the disk full and nobody listening, this agent is all that knows it.
+fn record(folder: &AttemptFolder, result: &AttemptResult, overseer: &mut dyn Overseer) {
+    while replace_json(&folder.result(), result, Durability::Synced).is_err() {
+        if overseer.is_heard() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_secs(2));
+    }
+}
+
+fn execute(
+    order: &Order,
+    secrets: &Secrets,
+    folder: &AttemptFolder,
+    started: Instant,
+    overseer: &mut dyn Overseer,
+) -> Result<AttemptResult, Outcome> {
+    let not_prepared = |why: String| cannot(NOT_PREPARED, why);
+    let work = work::prepare(order).map_err(|error| not_prepared(format!("cannot make the working folder: {error}")))?;
+    let log = LogWriter::create(folder).map_err(|error| not_prepared(format!("cannot make the log: {error}")))?;
+    let metrics = MetricReader::new(&order.job.metrics, &work)
+        .map_err(|error| not_prepared(format!("`metrics.stdout`: {error}")))?;
+    let finder = order.job.resume.checkpoint.as_ref().map(|pattern| Finder::new(&work, pattern)).transpose();
+    let finder = finder.map_err(|error| not_prepared(error.to_string()))?;
+    let resumed_from = finder.as_ref().and_then(|finder| earlier_checkpoint(order, finder));
+    let deadline = order.job.time.map(|time| started + time);
+    let around = Circumstances { work: &work, checkpoint: resumed_from.as_deref(), deadline };
+    let launched = launch::launch(order, secrets, &around)?;
+
+    let task = watch::Task { order, folder, started, deadline, finder: finder.as_ref(), log, metrics };
+    let watched = task.watch(launched, overseer);
+    let ended = now();
+    let checkpoint = finder.as_ref().and_then(|finder| finder.newest(&watched.doubt));
+    let new_checkpoint = finder.is_some().then(|| checkpoint.is_some() && checkpoint != resumed_from);
+    let outcome = judge(&watched, &order.job, &work);
+    Ok(AttemptResult {
+        token: order.token.clone(),
+        outcome,
+        started,
+        ended,
+        resumed_from,
+        checkpoint,
+        new_checkpoint,
+        peak_memory: watched.peak_memory,
+        metrics: watched.metrics,
+        notes: watched.notes,
+    })
+}
+
+/// What the attempt before ended with, if it could still say so; otherwise what lies there now. A fresh run in the
+/// project folder itself does not take up what other runs left there.
+fn earlier_checkpoint(order: &Order, finder: &Finder) -> Option<String> {
+    let before = order.attempt.checked_sub(1).filter(|before| *before > 0);
+    let Some(before) = before else {
+        let handed_over = matches!(order.source, Source::Snapshot(_));
+        return if handed_over { finder.newest(&Doubt::default()) } else { None };
+    };
+    let folder = order.depot.run(order.run).attempt(before);
+    match read_json::<AttemptResult>(&folder.result()) {
+        Some(result) => result.checkpoint,
+        None => finder.newest(&Doubt { cut_off: last_sign(&folder), ..Doubt::default() }),
+    }
+}
+
+/// When an attempt that left no result was last known to live: its log is written to the end.
+fn last_sign(folder: &AttemptFolder) -> Option<SystemTime> {
+    let modified = |path: std::path::PathBuf| std::fs::metadata(path).and_then(|data| data.modified()).ok();
+    modified(folder.log()).max(modified(folder.status()))
+}
+
+fn judge(watched: &Watched, job: &JobSpec, work: &std::path::Path) -> Outcome {
+    let outcome = watched.outcome.clone();
+    if outcome != (Outcome::Exited { code: 0 }) {
+        return outcome;
+    }
+    let missing: Vec<String> = job.outputs.iter().filter(|path| !work.join(path).exists()).cloned().collect();
+    if missing.is_empty() { outcome } else { Outcome::OutputsMissing { paths: missing } }
+}

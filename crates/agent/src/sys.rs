@@ -1,0 +1,98 @@
+//! The one module with `unsafe`: a child is prepared between fork and exec, children are reaped with their
+//! resource use, and SIGTERM becomes a readable descriptor. None of the three has a safe form in std or rustix.
+#![expect(unsafe_code, reason = "fork hooks, wait4 and signalfd have no safe wrapper")]
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::Pid;
+
+/// The child leads its own session, and dies with the agent: the kernel sends SIGKILL when the agent's thread ends.
+pub(crate) fn detach(command: &mut Command) {
+    // SAFETY: the hook runs between fork and exec; it makes two system calls and allocates nothing.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::setsid()?;
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            Ok(())
+        });
+    }
+}
+
+/// A child that ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reaped {
+    pub(crate) pid: i32,
+    pub(crate) ending: Ended,
+    /// Bytes, of the largest process among it and the children it waited for.
+    pub(crate) peak_memory: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Exited(i32),
+    Killed(i32),
+}
+
+#[derive(Debug)]
+pub(crate) enum Reap {
+    Child(Reaped),
+    /// Children there are, but none has ended.
+    Busy,
+    NoChildren,
+}
+
+/// Takes one ended child, whichever it is, without waiting.
+pub(crate) fn reap() -> io::Result<Reap> {
+    let mut status: libc::c_int = 0;
+    // SAFETY: rusage is plain data for which all zeroes is a value, and both pointers outlive the call.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let pid = unsafe { libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage) };
+    match pid {
+        0 => Ok(Reap::Busy),
+        -1 => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ECHILD) => Ok(Reap::NoChildren),
+            error => Err(error),
+        },
+        pid => {
+            let ending = if libc::WIFSIGNALED(status) {
+                Ended::Killed(libc::WTERMSIG(status))
+            } else {
+                Ended::Exited(libc::WEXITSTATUS(status))
+            };
+            let peak_memory = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
+            Ok(Reap::Child(Reaped { pid, ending, peak_memory }))
+        }
+    }
+}
+
+/// From here on SIGTERM and SIGINT do not end this process but can be read from the descriptor. std gives
+/// children an empty signal mask, so they do not inherit this.
+pub(crate) fn stop_signals() -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialised by sigemptyset before use; the descriptor returned is ours alone.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGTERM);
+        libc::sigaddset(&raw mut set, libc::SIGINT);
+        if libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Orphans among our descendants become our children, so that none escapes by forking twice.
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(Into::into)
+}
+
+pub(crate) fn pid(raw: i32) -> Option<Pid> {
+    Pid::from_raw(raw)
+}

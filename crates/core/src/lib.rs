@@ -1,0 +1,9 @@
+//! Decides. No files, no network, no async, no clock, no randomness of its own: everything it needs comes in
+//! as a value, everything it concludes goes out as a value.
+
+pub mod id;
+pub mod plan;
+pub mod run;
+pub mod spec;
+pub mod time;
+pub mod value;

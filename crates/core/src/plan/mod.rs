@@ -1,0 +1,6 @@
+//! JobSpec and facts → what is sent: pure text and values.
+
+pub mod arguments;
+pub mod hydra;
+pub mod quote;
+pub mod template;

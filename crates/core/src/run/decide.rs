@@ -1,0 +1,129 @@
+//! The one place where a run's state changes: a pure function of the run, what happened, and when.
+
+use super::{Ending, Outcome, Run, State, Verdict};
+use crate::time::Instant;
+
+/// Something that happened to a run, or that somebody wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// There is room for the next attempt.
+    Placed,
+    Started { attempt: u32 },
+    Ended { attempt: u32, ending: Ending },
+    /// It is certain that nothing of this attempt was executed.
+    NeverStarted { attempt: u32 },
+    /// The target or the plan says no, and would say so again.
+    Refused { attempt: u32, why: String },
+    CancelAsked,
+}
+
+/// What has to be done because of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    Submit { attempt: u32 },
+    Stop { attempt: u32 },
+    /// The run may be placed (again) from this moment on.
+    Queue { not_before: Option<Instant> },
+}
+
+/// `changed` is false for events that say nothing new; they need not be recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    pub next: Run,
+    pub effects: Vec<Effect>,
+    pub changed: bool,
+}
+
+/// Events about other attempts than the current one, and all events after the end, change nothing: they are
+/// late or repeated, and a target may repeat itself as often as it likes.
+pub fn decide(run: &Run, event: &Event, now: Instant) -> Decision {
+    let moved = match event {
+        _ if run.state.has_ended() => None,
+        Event::Placed => place(run, now),
+        Event::Started { attempt } => start(run, *attempt, now),
+        Event::Ended { attempt, ending } => current(run, *attempt).map(|()| end(run, ending, now)),
+        Event::NeverStarted { attempt } => current(run, *attempt).map(|()| take_back(run, now)),
+        Event::Refused { attempt, why } => current(run, *attempt).map(|()| refuse(run, why, now)),
+        Event::CancelAsked => cancel(run, now),
+    };
+    match moved {
+        Some((next, effects)) => Decision { next, effects, changed: true },
+        None => Decision { next: run.clone(), effects: Vec::new(), changed: false },
+    }
+}
+
+type Move = (Run, Vec<Effect>);
+
+fn current(run: &Run, attempt: u32) -> Option<()> {
+    (run.state.attempt() == Some(attempt)).then_some(())
+}
+
+fn with(run: &Run, state: State) -> Run {
+    Run { state, ..run.clone() }
+}
+
+fn place(run: &Run, now: Instant) -> Option<Move> {
+    let State::Queued { .. } = run.state else { return None };
+    let attempt = run.last_attempt + 1;
+    let state = State::Starting { attempt, since: now };
+    let next = Run { state, last_attempt: attempt, attempts: run.attempts + 1, ..run.clone() };
+    Some((next, vec![Effect::Submit { attempt }]))
+}
+
+fn start(run: &Run, attempt: u32, now: Instant) -> Option<Move> {
+    match run.state {
+        State::Starting { attempt: waiting, .. } if waiting == attempt => {
+            Some((with(run, State::Running { attempt, since: now }), Vec::new()))
+        }
+        _ => None,
+    }
+}
+
+fn end(run: &Run, ending: &Ending, now: Instant) -> Move {
+    if ending.outcome == (Outcome::Exited { code: 0 }) {
+        return (with(run, State::Succeeded { at: now }), Vec::new());
+    }
+    if ending.outcome == Outcome::Stopped || matches!(run.state, State::Cancelling { .. }) {
+        return (with(run, State::Cancelled { at: now }), Vec::new());
+    }
+    match run.policy.judge(ending, run.attempts, run.futile) {
+        Verdict::End(reason) => (with(run, State::Failed { at: now, reason }), Vec::new()),
+        Verdict::Again { after, futile } => {
+            let not_before = (after.0 > 0).then(|| now + after);
+            let next = Run { state: State::Queued { since: now, not_before }, futile, ..run.clone() };
+            (next, vec![Effect::Queue { not_before }])
+        }
+    }
+}
+
+/// It does not count, but its number is spent.
+fn take_back(run: &Run, now: Instant) -> Move {
+    if matches!(run.state, State::Cancelling { .. }) {
+        return (with(run, State::Cancelled { at: now }), Vec::new());
+    }
+    let next = Run {
+        state: State::Queued { since: now, not_before: None },
+        attempts: run.attempts.saturating_sub(1),
+        ..run.clone()
+    };
+    (next, vec![Effect::Queue { not_before: None }])
+}
+
+fn refuse(run: &Run, why: &str, now: Instant) -> Move {
+    if matches!(run.state, State::Cancelling { .. }) {
+        return (with(run, State::Cancelled { at: now }), Vec::new());
+    }
+    let reason = super::Reason::Refused { why: why.to_owned() };
+    (with(run, State::Failed { at: now, reason }), Vec::new())
+}
+
+fn cancel(run: &Run, now: Instant) -> Option<Move> {
+    match run.state {
+        State::Queued { .. } => Some((with(run, State::Cancelled { at: now }), Vec::new())),
+        State::Starting { attempt, .. } | State::Running { attempt, .. } => {
+            let next = with(run, State::Cancelling { attempt, since: now });
+            Some((next, vec![Effect::Stop { attempt }]))
+        }
+        State::Cancelling { .. } | State::Succeeded { .. } | State::Failed { .. } | State::Cancelled { .. } => None,
+    }
+}

@@ -1,0 +1,164 @@
+//! A job as the rest of the house sees it: checked, with defaults filled in.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Span;
+use crate::value::Params;
+
+/// A named description of what to run. Texts that may hold placeholders are kept as written; see
+/// [`crate::plan::template`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobSpec {
+    pub name: String,
+    pub command: Command,
+    pub env: BTreeMap<String, Setting>,
+    pub params: Params,
+    pub style: ParamStyle,
+    /// The image profile the job runs in; `None` runs bare.
+    pub image: Option<String>,
+    /// Where it runs unless the user says otherwise; `None` is the configuration's default target.
+    pub target: Option<String>,
+    pub gpus: Gpus,
+    pub cpus: u32,
+    /// Bytes; `None` is not counted.
+    pub memory: Option<u64>,
+    pub time: Option<Span>,
+    /// Paths relative to the working folder, `/`-separated, without `..`.
+    pub outputs: Vec<String>,
+    pub seeds: Vec<u64>,
+    /// Runs in the project folder itself; local targets only.
+    pub in_place: bool,
+    /// How long a program may take to end after SIGTERM before it is killed.
+    pub grace: Span,
+    pub resume: ResumeSpec,
+    pub metrics: Vec<MetricSource>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    Argv(Vec<String>),
+    /// Handed to `/bin/sh -c` as one argument; parameters and extra arguments follow as `"$@"`.
+    Shell(String),
+}
+
+/// The value of an environment variable: plain text, or a secret that is looked up at the last moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Setting {
+    Text(String),
+    Secret(SecretRef),
+}
+
+/// Where a secret is found; never the secret itself.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SecretRef {
+    Env(String),
+    File(PathBuf),
+    Command(Vec<String>),
+}
+
+/// How parameters become arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ParamStyle {
+    /// `--lr=0.1`
+    #[default]
+    Flags,
+    /// `agent.lr=0.1`, quoted by Hydra's own grammar.
+    Hydra,
+    /// `LR=0.1` in the environment.
+    Env,
+}
+
+/// GPUs of one run: whole ones, or an equal share of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gpus {
+    Whole(u32),
+    /// `Share(4)`: a quarter, so four runs fit on one GPU. 2 to [`Gpus::MOST_SHARES`].
+    Share(u32),
+}
+
+impl Gpus {
+    /// Every share up to this one is a whole number of [`Gpus::UNITS`].
+    pub const MOST_SHARES: u32 = 16;
+    /// One GPU in units that all shares divide: the least common multiple of 1 to 16.
+    pub const UNITS: u32 = 720_720;
+
+    /// What a run takes of each GPU it is given.
+    pub fn units(self) -> u32 {
+        match self {
+            Self::Whole(_) => Self::UNITS,
+            Self::Share(of) => Self::UNITS / of.max(1),
+        }
+    }
+}
+
+impl std::fmt::Display for Gpus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Whole(count) => count.fmt(f),
+            Self::Share(of) => {
+                let text = format!("{:.3}", 1.0 / f64::from(*of));
+                f.write_str(text.trim_end_matches('0'))
+            }
+        }
+    }
+}
+
+/// When and how a run goes on after an attempt that did not finish.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResumeSpec {
+    /// Attempts in all, the first included; at least 1.
+    pub attempts: u32,
+    pub on: Vec<ResumeReason>,
+    /// Glob relative to the working folder.
+    pub checkpoint: Option<String>,
+    /// Added to the command when there is a checkpoint.
+    pub args: Vec<String>,
+    pub warn: Option<Warn>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResumeReason {
+    TimeLimit,
+    Preempted,
+    NodeFailure,
+    /// The program itself ended with an error.
+    Failed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warn {
+    pub signal: Signal,
+    pub before: Span,
+}
+
+/// Signals a program can be warned with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Signal {
+    Usr1,
+    Usr2,
+    Term,
+    Int,
+    Hup,
+}
+
+/// Where the numbers of a training come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MetricSource {
+    /// A folder of TensorBoard event files.
+    Tensorboard(String),
+    /// A file of JSON objects, one a line; `step` is the step, other numbers are metrics.
+    Jsonl(String),
+    /// A regular expression over the log; each named group is a metric.
+    Stdout(String),
+}

@@ -1,0 +1,42 @@
+//! "Did you mean …?"
+
+/// The candidate most like `name`, if any is like it at all.
+pub(super) fn nearest<'c>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'c str>,
+) -> Option<&'c str> {
+    let mut best = None;
+    // Below one half, the suggestions are rather comic than helpful.
+    let mut best_likeness = 0.5;
+    for candidate in candidates {
+        let likeness = strsim::normalized_damerau_levenshtein(name, candidate);
+        if likeness >= best_likeness && best != Some(candidate) {
+            best = Some(candidate);
+            best_likeness = likeness + f64::EPSILON;
+        }
+    }
+    best
+}
+
+/// As a hint.
+pub(super) fn did_you_mean<'c>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'c str>,
+) -> Option<String> {
+    nearest(name, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_only() {
+        let keys = ["memory", "metrics", "gpus", "cpus"];
+        assert_eq!(nearest("memry", keys), Some("memory"));
+        assert_eq!(nearest("gpu", keys), Some("gpus"));
+        assert_eq!(nearest("colour", keys), None);
+        assert_eq!(nearest("trian", ["test", "train"]), Some("train"));
+        assert_eq!(nearest("SIGUSR2", ["USR1", "USR2"]), Some("USR2"));
+    }
+}

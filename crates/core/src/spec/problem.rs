@@ -1,0 +1,66 @@
+//! What is wrong with a configuration: all of it at once, each problem with its place.
+
+use std::fmt;
+
+use serde::Serialize;
+use thiserror::Error;
+
+use super::origin::Origin;
+use super::path::KeyPath;
+
+/// One thing to put right.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Problem {
+    pub origin: Origin,
+    /// The key, dotted and quoted as after `--set`; empty when the text cannot be read at all.
+    pub path: String,
+    /// Lower case, no full stop.
+    pub message: String,
+    /// What to type instead.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn new(path: &KeyPath, origin: &Origin, message: impl Into<String>) -> Self {
+        Self {
+            origin: origin.clone(),
+            path: path.to_string(),
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.origin)?;
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// Every problem that was found, sorted by place; never empty. Displays one a line, without the hints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Error)]
+#[error("{}", lines(problems))]
+pub struct SpecError {
+    pub problems: Vec<Problem>,
+}
+
+impl SpecError {
+    pub(super) fn new(mut problems: Vec<Problem>) -> Self {
+        problems.sort();
+        problems.dedup();
+        Self { problems }
+    }
+}
+
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+}

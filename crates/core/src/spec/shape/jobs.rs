@@ -1,0 +1,112 @@
+//! `[jobs.NAME]`.
+
+use super::{Bond, COUNT, Names, Shape, TableShape, default, optional, required, table};
+
+const ARGUMENTS: Shape = Shape::List { of: &Shape::Text, least: 0 };
+
+pub(super) static JOB: TableShape = TableShape {
+    keys: &[
+        optional(
+            "command",
+            Shape::List { of: &Shape::Text, least: 1 },
+            "The program and its arguments, each one item; no shell reads them.",
+        ),
+        optional("shell", Shape::Text, "Lines for `/bin/sh`, instead of `command`."),
+        optional(
+            "env",
+            Shape::Map { of: &Shape::Either(&[Shape::Text, Shape::Secret]), names: Names::Variable },
+            "Environment variables: text, or where a secret is found.",
+        ),
+        optional(
+            "params",
+            Shape::Map { of: &Shape::Any, names: Names::Any },
+            "Parameters that are added to the command; a sweep may set them.",
+        ),
+        default(
+            "params-style",
+            Shape::Choice(&["flags", "hydra", "env"]),
+            "\"flags\"",
+            "How parameters reach the program: `--lr=0.1`, `agent.lr=0.1`, or as environment variables.",
+        ),
+        optional(
+            "image",
+            Shape::Line,
+            "The image to run in, by its name in `[images]`; `\"none\"` runs without one.",
+        ),
+        optional("target", Shape::Line, "The target this job runs at unless `--on` says otherwise."),
+        default(
+            "gpus",
+            Shape::Gpus,
+            "0",
+            "GPUs of one run; `0.25` lets four runs share one GPU, on every kind of target.",
+        ),
+        default("cpus", COUNT, "1", "Processor cores of one run."),
+        optional("memory", Shape::Size, "Memory of one run, such as `\"32GB\"`."),
+        optional("time", Shape::Duration { least: 1 }, "How long one attempt may take, such as `\"24h\"`."),
+        default(
+            "outputs",
+            Shape::List { of: &Shape::Output, least: 0 },
+            "[]",
+            "Folders and files inside the working folder that are results; a run without them has failed.",
+        ),
+        default("seeds", Shape::Seeds, "[]", "One run for each seed: `[1, 2, 3]` or `\"1-3\"`; `{seed}` in the command."),
+        default(
+            "in-place",
+            Shape::Bool,
+            "false",
+            "Runs in the project folder itself instead of a copy; local targets only.",
+        ),
+        default(
+            "grace",
+            Shape::Duration { least: 0 },
+            "\"10s\"",
+            "How long the program may take to end when it is asked to, before it is killed.",
+        ),
+        optional("resume", Shape::Table(&RESUME), "When and how a run goes on after an interruption."),
+        optional("metrics", Shape::Table(&METRICS), "Where the numbers of the training are found."),
+    ],
+    bonds: &[Bond::OneOf(&["command", "shell"])],
+};
+
+static RESUME: TableShape = table(&[
+    default(
+        "attempts",
+        Shape::Integer { least: 1, most: 10_000 },
+        "3",
+        "Attempts in all, the first included.",
+    ),
+    default(
+        "on",
+        Shape::List {
+            of: &Shape::Choice(&["time-limit", "preempted", "node-failure", "failed"]),
+            least: 1,
+        },
+        "[\"time-limit\", \"preempted\", \"node-failure\"]",
+        "What a run is resumed after.",
+    ),
+    optional(
+        "checkpoint",
+        Shape::Inside,
+        "A glob inside one of `outputs`; the newest file that matches is `{checkpoint}` of the next attempt.",
+    ),
+    default("args", ARGUMENTS, "[]", "Arguments that are added when there is a checkpoint."),
+    optional("warn", Shape::Table(&WARN), "The signal that tells the program to write a checkpoint."),
+]);
+
+static WARN: TableShape = table(&[
+    required("signal", Shape::Choice(&["USR1", "USR2", "TERM", "INT", "HUP"]), "The signal to send."),
+    required("before", Shape::Duration { least: 1 }, "How long before the time limit it is sent."),
+]);
+
+static METRICS: TableShape = TableShape {
+    keys: &[
+        optional("tensorboard", Shape::Inside, "A folder of TensorBoard event files."),
+        optional("jsonl", Shape::Inside, "A file with one JSON object a line; `step` is the step."),
+        optional(
+            "stdout",
+            Shape::Pattern,
+            "A regular expression over the log; each named group, as in `(?<reward>\\S+)`, is a metric.",
+        ),
+    ],
+    bonds: &[Bond::AnyOf(&["tensorboard", "jsonl", "stdout"])],
+};

@@ -1,0 +1,129 @@
+//! `[targets.NAME]`: what each kind of target can be told.
+
+use super::{COUNT, Key, Kind, LINES, Names, Shape, default, optional, required, table};
+
+const GPU_COUNT: Shape = Shape::Integer { least: 0, most: 1024 };
+const GPU_DOC: &str = "How many GPUs may be used, or which, as a list of device ids; all of them unless given.";
+const CA_DOC: &str = "A file with the certificate authority to trust, for private ones.";
+
+const fn kind(name: &'static str, doc: &'static str, keys: &'static [Key]) -> Kind {
+    Kind { name, doc, table: table(keys) }
+}
+
+const fn gpus() -> Key {
+    let devices = &[GPU_COUNT, Shape::List { of: &Shape::Line, least: 0 }];
+    optional("gpus", Shape::Either(devices), GPU_DOC)
+}
+
+const fn cpus() -> Key {
+    optional("cpus", COUNT, "How many processor cores may be used; all of them unless given.")
+}
+
+const fn memory() -> Key {
+    optional("memory", Shape::Size, "How much memory may be used; all of it unless given.")
+}
+
+const fn depot() -> Key {
+    optional("depot", Shape::Line, DEPOT_DOC)
+}
+
+const DEPOT_DOC: &str = "The folder at the site for code, images and runs.";
+
+const fn setup() -> Key {
+    default(
+        "setup",
+        Shape::List { of: &Shape::Text, least: 0 },
+        "[]",
+        "Shell lines that are run before the job.",
+    )
+}
+
+pub(super) static KINDS: &[Kind] = &[
+    kind("local", "This machine.", &[gpus(), cpus(), memory(), depot()]),
+    kind(
+        "ssh",
+        "A machine behind `ssh`.",
+        &[
+            required("host", Shape::Host, "Any name `ssh` understands, from `ssh_config` too."),
+            depot(),
+            gpus(),
+            cpus(),
+            memory(),
+            setup(),
+            optional(
+                "container",
+                Shape::Choice(&["docker", "podman", "apptainer", "singularity", "none"]),
+                "What runs images there; the first one found unless given.",
+            ),
+        ],
+    ),
+    kind(
+        "slurm",
+        "A SLURM cluster.",
+        &[
+            optional("host", Shape::Host, "The login node, as `ssh` knows it; this machine unless given."),
+            required("depot", Shape::Line, DEPOT_DOC),
+            optional("account", Shape::Line, "Who pays: `--account`."),
+            optional("partition", Shape::Line, "Where to queue: `--partition`."),
+            optional("qos", Shape::Line, "The quality of service: `--qos`."),
+            optional("constraint", Shape::Line, "Features the nodes must have: `--constraint`."),
+            optional("gpu-request", Shape::Line, "How GPUs are asked for, such as `--gpus=rtx_3090:{gpus}`."),
+            optional(
+                "container",
+                Shape::Choice(&["apptainer", "singularity", "pyxis", "none"]),
+                "What runs images there; the first one found unless given.",
+            ),
+            setup(),
+            default("modules", LINES, "[]", "Environment modules that are loaded before the job."),
+            default("directives", LINES, "[]", "Further `#SBATCH` options, such as `--exclusive`."),
+            optional("mail", Shape::Line, "The address SLURM writes to."),
+            optional("max-time", Shape::Duration { least: 1 }, "The longest time limit the site allows."),
+            optional(
+                "resume-by",
+                Shape::Choice(&["requeue", "array", "chain"]),
+                "How a run goes on with this machine switched off; what the site allows unless given.",
+            ),
+        ],
+    ),
+    kind(
+        "kubernetes",
+        "A Kubernetes cluster.",
+        &[
+            optional("context", Shape::Line, "The context in the kubeconfig; the current one unless given."),
+            optional("namespace", Shape::Line, "The namespace; that of the context unless given."),
+            optional("image-pull-secret", Shape::Line, "The name of the cluster's secret for pulling images."),
+            depot(),
+            optional("queue", Shape::Line, "The Kueue queue that admits the jobs."),
+            optional(
+                "node-selector",
+                Shape::Map { of: &Shape::Text, names: Names::Any },
+                "Labels the nodes must have.",
+            ),
+        ],
+    ),
+    kind(
+        "runai",
+        "A Run:ai cluster.",
+        &[
+            required("url", Shape::Url, "The address of the Run:ai control plane."),
+            required("project", Shape::Line, "The Run:ai project that the runs belong to."),
+            depot(),
+            required("token", Shape::Secret, "Where the access token is found."),
+            optional("ca", Shape::Line, CA_DOC),
+        ],
+    ),
+    kind(
+        "ray",
+        "A Ray cluster.",
+        &[
+            required(
+                "address",
+                Shape::Either(&[Shape::Line, Shape::List { of: &Shape::Line, least: 1 }]),
+                "The address of the dashboard, or several.",
+            ),
+            depot(),
+            optional("token", Shape::Secret, "Where the access token is found."),
+            optional("ca", Shape::Line, CA_DOC),
+        ],
+    ),
+];

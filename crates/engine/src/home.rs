@@ -1,0 +1,72 @@
+//! Where yard keeps its own files on this machine.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use trainyard_agent::depot::Depot;
+
+/// The user's settings, ledger, depot and socket.
+#[derive(Debug, Clone)]
+pub struct Home {
+    config: PathBuf,
+    state: PathBuf,
+    data: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use yard's home {}", path.display())]
+pub struct HomeError {
+    pub path: PathBuf,
+    pub source: io::Error,
+}
+
+impl Home {
+    /// Everything in one folder; `YARD_HOME`.
+    pub fn in_folder(root: &Path) -> Self {
+        Self { config: root.to_owned(), state: root.to_owned(), data: root.to_owned() }
+    }
+
+    /// The XDG folders: `~/.config`, `~/.local/state` and `~/.local/share`, each with `trainyard` below.
+    pub fn in_folders(config: &Path, state: &Path, data: &Path) -> Self {
+        let [config, state, data] = [config, state, data].map(|folder| folder.join("trainyard"));
+        Self { config, state, data }
+    }
+
+    /// Only the user may look inside: logs and settings are nobody else's business.
+    pub fn prepare(&self) -> Result<(), HomeError> {
+        for path in [&self.state, &self.data] {
+            make_private(path).map_err(|source| HomeError { path: path.clone(), source })?;
+        }
+        Ok(())
+    }
+
+    pub fn settings(&self) -> PathBuf {
+        self.config.join("config.toml")
+    }
+
+    pub fn ledger(&self) -> PathBuf {
+        self.state.join("ledger.db")
+    }
+
+    pub fn lock(&self) -> PathBuf {
+        self.state.join("yardmaster.lock")
+    }
+
+    pub fn yardmaster_log(&self) -> PathBuf {
+        self.state.join("yardmaster.log")
+    }
+
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
+    /// The depot of the local target, unless its settings name another.
+    pub fn depot(&self) -> Depot {
+        Depot::new(self.data.join("depot"))
+    }
+}
+
+fn make_private(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}

@@ -1,0 +1,85 @@
+//! The ledger: one SQLite file that remembers runs, attempts and what happened. On a local disk, in WAL mode; event
+//! and state in one transaction. A ledger that cannot be read stops yard; it is never started anew.
+
+mod read;
+mod rows;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+pub use read::{Ambiguous, Filter, Recent};
+pub use rows::{AttemptRow, Batch, Change, EventRow, NewRun, OpenRun, Request, RunRow};
+
+/// Forward steps; the position of a step is the version it leads to.
+const STEPS: [&str; 1] = [include_str!("schema-1.sql")];
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub struct Ledger {
+    db: Connection,
+}
+
+/// Whether a commit must be on the disk when it returns. Without, it is safe against the end of any process but
+/// may be forgotten in a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Commit {
+    Durable,
+    Quick,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    #[error("cannot use the ledger {}", path.display())]
+    Open { path: PathBuf, source: rusqlite::Error },
+    #[error("the ledger {} was written by a newer yard (format {found}, this one knows {known})", path.display())]
+    Newer { path: PathBuf, found: usize, known: usize },
+    #[error("the ledger refused")]
+    Sql(#[from] rusqlite::Error),
+    #[error("the ledger holds something unreadable")]
+    Unreadable(#[from] serde_json::Error),
+    #[error(transparent)]
+    Ambiguous(#[from] Ambiguous),
+}
+
+impl Ledger {
+    /// Opens, makes or brings forward the ledger.
+    pub fn open(path: &Path) -> Result<Self, LedgerError> {
+        let failed = |source| LedgerError::Open { path: path.to_owned(), source };
+        let mut ledger = Self { db: Connection::open(path).map_err(failed)? };
+        ledger.set_up().map_err(failed)?;
+        ledger.bring_forward(path)?;
+        Ok(ledger)
+    }
+
+    fn set_up(&self) -> rusqlite::Result<()> {
+        self.db.busy_timeout(PATIENCE)?;
+        self.db.pragma_update(None, "journal_mode", "wal")?;
+        self.db.pragma_update(None, "synchronous", "normal")?;
+        self.db.pragma_update(None, "foreign_keys", true)?;
+        self.db.set_prepared_statement_cache_capacity(64);
+        Ok(())
+    }
+
+    fn bring_forward(&mut self, path: &Path) -> Result<(), LedgerError> {
+        let version = |db: &Connection| db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+        let failed = |source| LedgerError::Open { path: path.to_owned(), source };
+        let found = |db: &Connection| version(db).map(|version| usize::try_from(version).unwrap_or(0));
+        if found(&self.db).map_err(failed)? == STEPS.len() {
+            return Ok(());
+        }
+        let step = self.db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(failed)?;
+        // Another yard may have done it while this one waited for the lock.
+        let at = found(&step).map_err(failed)?;
+        if at > STEPS.len() {
+            return Err(LedgerError::Newer { path: path.to_owned(), found: at, known: STEPS.len() });
+        }
+        for sql in STEPS.iter().skip(at) {
+            step.execute_batch(sql).map_err(failed)?;
+        }
+        step.pragma_update(None, "user_version", i64::try_from(STEPS.len()).unwrap_or(i64::MAX)).map_err(failed)?;
+        step.commit().map_err(failed)
+    }
+}

@@ -1,0 +1,236 @@
+//! Reading: what commands show and the yardmaster takes up.
+
+use rusqlite::{OptionalExtension, Row, params};
+use serde::de::DeserializeOwned;
+use trainyard_core::id::{RunId, Token};
+use trainyard_core::time::Instant;
+use uuid::Uuid;
+
+use super::{AttemptRow, Batch, EventRow, Ledger, LedgerError, OpenRun, Request, RunRow};
+
+/// Which runs to show.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub recent: Recent,
+    pub job: Option<String>,
+    pub target: Option<String>,
+    pub state: Option<String>,
+    pub batch: Option<i64>,
+}
+
+/// How far back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Recent {
+    /// Everything open, and this many that ended last.
+    #[default]
+    Short,
+    All,
+}
+
+/// Ended runs shown beside the open ones.
+const SHORT: i64 = 20;
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{given}` could be any of {}", candidates.join(", "))]
+pub struct Ambiguous {
+    pub given: String,
+    pub candidates: Vec<String>,
+}
+
+const COLUMNS: &str = "seq, id, batch, name, job, target, seed, params, state, body, attempt, exit_code, reason, metrics, \
+                       created, started, ended, retry_of";
+
+impl Ledger {
+    /// Newest last.
+    pub fn runs(&self, filter: &Filter) -> Result<Vec<RunRow>, LedgerError> {
+        let mut sql = format!("SELECT {COLUMNS} FROM runs WHERE (?1 IS NULL OR job = ?1) AND (?2 IS NULL OR target = ?2)");
+        sql.push_str(" AND (?3 IS NULL OR state = ?3) AND (?4 IS NULL OR batch = ?4)");
+        let narrowed = filter.job.is_some() || filter.target.is_some() || filter.state.is_some() || filter.batch.is_some();
+        if filter.recent == Recent::Short && !narrowed {
+            sql.push_str(&format!(
+                " AND seq IN (SELECT seq FROM runs WHERE ended IS NULL UNION ALL \
+                 SELECT seq FROM (SELECT seq FROM runs WHERE ended IS NOT NULL ORDER BY seq DESC LIMIT {SHORT}))"
+            ));
+        }
+        sql.push_str(" ORDER BY seq");
+        let mut statement = self.db.prepare_cached(&sql)?;
+        let mut rows = statement.query(params![filter.job, filter.target, filter.state, filter.batch])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(run_row(row)?);
+        }
+        Ok(found)
+    }
+
+    pub fn run(&self, id: RunId) -> Result<Option<RunRow>, LedgerError> {
+        let mut statement = self.db.prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE id = ?1"))?;
+        let mut rows = statement.query([id.0.simple().to_string()])?;
+        rows.next()?.map(run_row).transpose()
+    }
+
+    /// A run by its readable name (the newest of that name), its id, or any prefix of the id that fits only one.
+    pub fn find(&self, given: &str) -> Result<Option<RunRow>, LedgerError> {
+        let by_name = format!("SELECT {COLUMNS} FROM runs WHERE name = ?1 ORDER BY seq DESC LIMIT 1");
+        let mut statement = self.db.prepare_cached(&by_name)?;
+        if let Some(row) = statement.query([given])?.next()? {
+            return run_row(row).map(Some);
+        }
+        let prefix = given.replace('-', "").to_ascii_lowercase();
+        if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(None);
+        }
+        let by_prefix = format!("SELECT {COLUMNS} FROM runs WHERE id >= ?1 AND id < ?1 || 'g' ORDER BY id LIMIT 6");
+        let mut statement = self.db.prepare_cached(&by_prefix)?;
+        let mut rows = statement.query([prefix])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(run_row(row)?);
+        }
+        if found.len() > 1 {
+            let candidates = found.iter().map(|row| format!("{} ({})", row.id, row.name)).collect();
+            return Err(super::Ambiguous { given: given.to_owned(), candidates }.into());
+        }
+        Ok(found.pop())
+    }
+
+    /// How many digits of this id tell it from all others.
+    pub fn unique_digits(&self, id: RunId) -> Result<usize, LedgerError> {
+        let own = id.0.simple().to_string();
+        let neighbours = [
+            "SELECT id FROM runs WHERE id < ?1 ORDER BY id DESC LIMIT 1",
+            "SELECT id FROM runs WHERE id > ?1 ORDER BY id LIMIT 1",
+        ];
+        let mut shared = 0;
+        for sql in neighbours {
+            let other: Option<String> = self.db.prepare_cached(sql)?.query_row([&own], |row| row.get(0)).optional()?;
+            let common = other.map_or(0, |other| own.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count());
+            shared = shared.max(common);
+        }
+        Ok(shared + 1)
+    }
+
+    /// Open runs that came after `seq`, in queue order.
+    pub fn open_after(&self, seq: i64) -> Result<Vec<OpenRun>, LedgerError> {
+        let sql = "SELECT seq, id, batch, name, seed, params, body FROM runs WHERE ended IS NULL AND seq > ?1 ORDER BY seq";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let mut rows = statement.query([seq])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(OpenRun {
+                seq: row.get(0)?,
+                id: id(&row.get::<_, String>(1)?),
+                batch: row.get(2)?,
+                name: row.get(3)?,
+                seed: row.get(4)?,
+                params: json(row, 5)?,
+                run: json(row, 6)?,
+            });
+        }
+        Ok(found)
+    }
+
+    pub fn open_count(&self) -> Result<i64, LedgerError> {
+        Ok(self.db.prepare_cached("SELECT count(*) FROM runs WHERE ended IS NULL")?.query_row([], |row| row.get(0))?)
+    }
+
+    pub fn batch(&self, id: i64) -> Result<Batch, LedgerError> {
+        let sql = "SELECT project, target, job, source, env, extra FROM batches WHERE id = ?1";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let mut rows = statement.query([id])?;
+        let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        Ok(Batch {
+            project: row.get::<_, String>(0)?.into(),
+            target: row.get(1)?,
+            job: json(row, 2)?,
+            source: json(row, 3)?,
+            env: json(row, 4)?,
+            extra: json(row, 5)?,
+        })
+    }
+
+    pub fn attempts(&self, seq: i64) -> Result<Vec<AttemptRow>, LedgerError> {
+        let sql = "SELECT number, token, slot, created, result FROM attempts WHERE run = ?1 ORDER BY number";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let mut rows = statement.query([seq])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let token: String = row.get(1)?;
+            found.push(AttemptRow {
+                number: row.get(0)?,
+                token: serde_json::from_value::<Token>(token.into())?,
+                slot: json(row, 2)?,
+                created: Instant(row.get(3)?),
+                result: row.get::<_, Option<String>>(4)?.map(|text| serde_json::from_str(&text)).transpose()?,
+            });
+        }
+        Ok(found)
+    }
+
+    pub fn events(&self, seq: i64) -> Result<Vec<EventRow>, LedgerError> {
+        let mut statement = self.db.prepare_cached("SELECT at, what FROM events WHERE run = ?1 ORDER BY rowid")?;
+        let rows = statement.query_map([seq], |row| Ok(EventRow { at: Instant(row.get(0)?), what: row.get(1)? }))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Requests with the number of the last one; taken up when [`super::Change::RequestsUpTo`] is applied.
+    pub fn requests(&self) -> Result<(i64, Vec<(i64, Request)>), LedgerError> {
+        let mut statement = self.db.prepare_cached("SELECT id, run, what FROM requests ORDER BY id")?;
+        let mut rows = statement.query([])?;
+        let (mut last, mut found) = (0, Vec::new());
+        while let Some(row) = rows.next()? {
+            last = row.get(0)?;
+            if row.get::<_, String>(2)? == "cancel" {
+                found.push((row.get(1)?, Request::Cancel));
+            }
+        }
+        Ok((last, found))
+    }
+
+    /// Digests of the snapshots that runs in the ledger refer to.
+    pub fn sources(&self) -> Result<Vec<trainyard_agent::order::Source>, LedgerError> {
+        let mut statement = self.db.prepare_cached("SELECT DISTINCT source FROM batches")?;
+        let mut rows = statement.query([])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(json(row, 0)?);
+        }
+        Ok(found)
+    }
+
+    /// SQLite's own check, for `yard doctor`.
+    pub fn check(&self) -> Result<String, LedgerError> {
+        Ok(self.db.query_row("PRAGMA quick_check", [], |row| row.get(0))?)
+    }
+}
+
+/// Ids are written by us; one that cannot be read shows as all zeroes rather than hiding its row.
+fn id(text: &str) -> RunId {
+    RunId(Uuid::parse_str(text).unwrap_or_default())
+}
+
+fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, LedgerError> {
+    Ok(serde_json::from_str(row.get_ref(column)?.as_str().map_err(rusqlite::Error::from)?)?)
+}
+
+fn run_row(row: &Row<'_>) -> Result<RunRow, LedgerError> {
+    Ok(RunRow {
+        seq: row.get(0)?,
+        id: id(&row.get::<_, String>(1)?),
+        batch: row.get(2)?,
+        name: row.get(3)?,
+        job: row.get(4)?,
+        target: row.get(5)?,
+        seed: row.get(6)?,
+        params: json(row, 7)?,
+        state: row.get(8)?,
+        run: json(row, 9)?,
+        attempt: row.get(10)?,
+        exit_code: row.get(11)?,
+        reason: row.get(12)?,
+        metrics: row.get::<_, Option<String>>(13)?.map(|text| serde_json::from_str(&text)).transpose()?.unwrap_or_default(),
+        created: Instant(row.get(14)?),
+        started: row.get::<_, Option<i64>>(15)?.map(Instant),
+        ended: row.get::<_, Option<i64>>(16)?.map(Instant),
+        retry_of: row.get::<_, Option<String>>(17)?.map(|text| id(&text)),
+    })
+}

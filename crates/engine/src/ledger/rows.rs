@@ -1,0 +1,110 @@
+//! What goes into the ledger and comes out of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use trainyard_agent::order::{AttemptResult, Metrics, Source};
+use trainyard_core::id::{RunId, Token};
+use trainyard_core::plan::slots::{Demand, Slot};
+use trainyard_core::run::Run;
+use trainyard_core::spec::JobSpec;
+use trainyard_core::time::Instant;
+use trainyard_core::value::Params;
+
+/// What the runs of one submission have in common.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    pub project: PathBuf,
+    pub target: String,
+    pub job: JobSpec,
+    pub source: Source,
+    /// The environment at submission, reduced to what is no secret.
+    pub env: BTreeMap<String, String>,
+    pub extra: Vec<String>,
+}
+
+impl Batch {
+    pub fn demand(&self) -> Demand {
+        Demand { cpus: self.job.cpus, memory: self.job.memory.unwrap_or(0), gpus: self.job.gpus }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    pub id: RunId,
+    pub name: String,
+    pub seed: Option<u64>,
+    pub params: Params,
+    pub run: Run,
+    pub retry_of: Option<RunId>,
+}
+
+/// A run that has not ended, as the yardmaster keeps it.
+#[derive(Debug, Clone)]
+pub struct OpenRun {
+    pub seq: i64,
+    pub id: RunId,
+    pub batch: i64,
+    pub name: String,
+    pub seed: Option<u64>,
+    pub params: Params,
+    pub run: Run,
+}
+
+/// A run as people see it.
+#[derive(Debug, Clone)]
+pub struct RunRow {
+    pub seq: i64,
+    pub id: RunId,
+    pub batch: i64,
+    pub name: String,
+    pub job: String,
+    pub target: String,
+    pub seed: Option<u64>,
+    pub params: Params,
+    pub state: String,
+    pub run: Run,
+    /// The newest attempt's number, 0 before the first.
+    pub attempt: u32,
+    pub exit_code: Option<i32>,
+    pub reason: Option<String>,
+    pub metrics: Metrics,
+    pub created: Instant,
+    pub started: Option<Instant>,
+    pub ended: Option<Instant>,
+    pub retry_of: Option<RunId>,
+}
+
+#[derive(Debug, Clone)]
+pub struct AttemptRow {
+    pub number: u32,
+    pub token: Token,
+    pub slot: Slot,
+    pub created: Instant,
+    pub result: Option<AttemptResult>,
+}
+
+#[derive(Debug, Clone)]
+pub struct EventRow {
+    pub at: Instant,
+    pub what: String,
+}
+
+/// Something a person wants of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    Cancel,
+}
+
+/// One thing to remember; several go into one transaction.
+#[derive(Debug)]
+pub enum Change<'a> {
+    /// A run's new state, and in a few words what led to it.
+    State { seq: i64, run: &'a Run, at: Instant, what: String },
+    /// An attempt that is about to be sent. In the ledger before anything leaves the machine.
+    Attempt { seq: i64, number: u32, token: &'a Token, slot: &'a Slot, at: Instant },
+    Result { seq: i64, number: u32, result: &'a AttemptResult },
+    Started { seq: i64, at: Instant },
+    Metrics { seq: i64, metrics: &'a Metrics },
+    RequestsUpTo { id: i64 },
+}

@@ -1,0 +1,177 @@
+//! Writing: a submission, a request, or a batch of changes, each in one transaction.
+
+use rusqlite::{Transaction, TransactionBehavior, params};
+use trainyard_core::id::RunId;
+use trainyard_core::run::{Run, State};
+use trainyard_core::time::Instant;
+
+use super::{Batch, Change, Commit, Ledger, LedgerError, NewRun, Request};
+
+impl Ledger {
+    /// Records a submission: all of its runs or none.
+    pub fn submit(&mut self, batch: &Batch, runs: &[NewRun], now: Instant) -> Result<(), LedgerError> {
+        self.transact(Commit::Durable, |tx| {
+            let id = insert_batch(tx, batch, now)?;
+            for run in runs {
+                insert_run(tx, id, batch, run, now)?;
+            }
+            Ok(())
+        })
+    }
+
+    pub fn request(&mut self, runs: &[RunId], request: Request, now: Instant) -> Result<(), LedgerError> {
+        let what = match request {
+            Request::Cancel => "cancel",
+        };
+        self.transact(Commit::Durable, |tx| {
+            let mut insert = tx.prepare_cached(
+                "INSERT INTO requests (run, what, at) SELECT seq, ?2, ?3 FROM runs WHERE id = ?1 AND ended IS NULL",
+            )?;
+            for run in runs {
+                insert.execute(params![run.0.simple().to_string(), what, now.0])?;
+            }
+            Ok(())
+        })
+    }
+
+    pub fn apply(&mut self, commit: Commit, changes: &[Change<'_>]) -> Result<(), LedgerError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.transact(commit, |tx| changes.iter().try_for_each(|change| apply(tx, change)))
+    }
+
+    /// Forgets ended runs; the caller has removed their folders.
+    pub fn forget(&mut self, runs: &[RunId]) -> Result<(), LedgerError> {
+        self.transact(Commit::Durable, |tx| {
+            for run in runs {
+                let id = run.0.simple().to_string();
+                let mut find = tx.prepare_cached("SELECT seq FROM runs WHERE id = ?1 AND ended IS NOT NULL")?;
+                let Ok(seq) = find.query_row([&id], |row| row.get::<_, i64>(0)) else { continue };
+                for sql in [
+                    "DELETE FROM events WHERE run = ?1",
+                    "DELETE FROM attempts WHERE run = ?1",
+                    "DELETE FROM requests WHERE run = ?1",
+                    "DELETE FROM runs WHERE seq = ?1",
+                ] {
+                    tx.prepare_cached(sql)?.execute([seq])?;
+                }
+            }
+            tx.execute("DELETE FROM batches WHERE id NOT IN (SELECT batch FROM runs)", [])?;
+            Ok(())
+        })
+    }
+
+    fn transact<T>(
+        &mut self,
+        commit: Commit,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        if commit == Commit::Durable {
+            self.db.pragma_update(None, "synchronous", "full")?;
+        }
+        let done = (|| {
+            let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let value = work(&tx)?;
+            tx.commit()?;
+            Ok(value)
+        })();
+        if commit == Commit::Durable {
+            self.db.pragma_update(None, "synchronous", "normal")?;
+        }
+        done
+    }
+}
+
+fn insert_batch(tx: &Transaction<'_>, batch: &Batch, now: Instant) -> Result<i64, LedgerError> {
+    tx.execute(
+        "INSERT INTO batches (project, target, job, source, env, extra, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            batch.project.to_string_lossy(),
+            batch.target,
+            serde_json::to_string(&batch.job)?,
+            serde_json::to_string(&batch.source)?,
+            serde_json::to_string(&batch.env)?,
+            serde_json::to_string(&batch.extra)?,
+            now.0
+        ],
+    )?;
+    Ok(tx.last_insert_rowid())
+}
+
+fn insert_run(tx: &Transaction<'_>, batch: i64, common: &Batch, run: &NewRun, now: Instant) -> Result<(), LedgerError> {
+    tx.prepare_cached(
+        "INSERT INTO runs (id, batch, name, job, target, seed, params, state, body, attempt, created, retry_of)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, ?10, ?11)",
+    )?
+    .execute(params![
+        run.id.0.simple().to_string(),
+        batch,
+        run.name,
+        common.job.name,
+        common.target,
+        run.seed,
+        serde_json::to_string(&run.params)?,
+        run.run.state.word(),
+        serde_json::to_string(&run.run)?,
+        now.0,
+        run.retry_of.map(|id| id.0.simple().to_string()),
+    ])?;
+    Ok(())
+}
+
+fn apply(tx: &Transaction<'_>, change: &Change<'_>) -> Result<(), LedgerError> {
+    match change {
+        Change::State { seq, run, at, what } => set_state(tx, *seq, run, *at, what),
+        Change::Attempt { seq, number, token, slot, at } => {
+            tx.prepare_cached("INSERT INTO attempts (run, number, token, slot, created) VALUES (?1, ?2, ?3, ?4, ?5)")?
+                .execute(params![seq, number, token.as_str(), serde_json::to_string(slot)?, at.0])?;
+            Ok(())
+        }
+        Change::Result { seq, number, result } => {
+            tx.prepare_cached("UPDATE attempts SET result = ?3 WHERE run = ?1 AND number = ?2")?
+                .execute(params![seq, number, serde_json::to_string(result)?])?;
+            Ok(())
+        }
+        Change::Started { seq, at } => {
+            tx.prepare_cached("UPDATE runs SET started = coalesce(started, ?2) WHERE seq = ?1")?
+                .execute(params![seq, at.0])?;
+            Ok(())
+        }
+        Change::Metrics { seq, metrics } => {
+            tx.prepare_cached("UPDATE runs SET metrics = ?2 WHERE seq = ?1")?
+                .execute(params![seq, serde_json::to_string(metrics)?])?;
+            Ok(())
+        }
+        Change::RequestsUpTo { id } => {
+            tx.prepare_cached("DELETE FROM requests WHERE id <= ?1")?.execute([id])?;
+            Ok(())
+        }
+    }
+}
+
+fn set_state(tx: &Transaction<'_>, seq: i64, run: &Run, at: Instant, what: &str) -> Result<(), LedgerError> {
+    let (exit_code, reason) = match &run.state {
+        State::Succeeded { .. } => (Some(0), None),
+        State::Failed { reason, .. } => (reason.outcome().and_then(|outcome| outcome.exit_code()), Some(reason.to_string())),
+        State::Queued { .. }
+        | State::Starting { .. }
+        | State::Running { .. }
+        | State::Cancelling { .. }
+        | State::Cancelled { .. } => (None, None),
+    };
+    tx.prepare_cached(
+        "UPDATE runs SET state = ?2, body = ?3, attempt = ?4, exit_code = ?5, reason = ?6, ended = ?7 WHERE seq = ?1",
+    )?
+    .execute(params![
+        seq,
+        run.state.word(),
+        serde_json::to_string(run)?,
+        run.last_attempt,
+        exit_code,
+        reason,
+        run.state.ended_at().map(|at| at.0)
+    ])?;
+    tx.prepare_cached("INSERT INTO events (run, at, what) VALUES (?1, ?2, ?3)")?.execute(params![seq, at.0, what])?;
+    Ok(())
+}

@@ -1,0 +1,11 @@
+//! Does: files, processes, SQLite, sockets. Never prints; what a person should know is returned as a value.
+//!
+//! [`submit`] is the way in, [`yardmaster`] keeps things going, [`ledger`] remembers, [`target`] speaks to the
+//! systems that run attempts.
+
+pub mod home;
+pub mod ledger;
+pub mod snapshot;
+pub mod submit;
+pub mod target;
+pub mod yardmaster;
