@@ -50,6 +50,11 @@ impl Finder {
         matches.into_iter().max_by(Found::compare).map(|found| found.name)
     }
 
+    /// Whether this match was written at or after `since`.
+    pub fn is_newer(&self, name: &str, since: SystemTime) -> bool {
+        Found::look(name, self.work.join(name)).is_some_and(|found| found.modified >= since)
+    }
+
     /// Does not follow links out of the folder.
     fn walk(&self, folder: &Path, matches: &mut Vec<Found>) {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

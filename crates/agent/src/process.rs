@@ -34,6 +34,17 @@ impl Identity {
             && stat(self.pid).is_some_and(|stat| stat.started == self.started && !stat.zombie)
     }
 
+    /// Blocks until the process has ended.
+    pub fn wait(&self) {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let open = |pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok();
+        let Some(pidfd) = Pid::from_raw(self.pid).and_then(open) else { return };
+        // Asked after opening: the pid may have been given to another process before.
+        while self.is_alive() {
+            let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], None);
+        }
+    }
+
     /// Sends a signal, unless the process is gone.
     pub fn signal(&self, signal: Signal) {
         if let Some(pid) = Pid::from_raw(self.pid)

@@ -92,7 +92,8 @@ fn python() -> Option<OsString> {
             "not skipped in CI: {reason}"
         );
         // Past the harness, which hides what a passing test prints.
-        writeln!(std::io::stderr(), "skipped: {reason}").unwrap();
+        let line = format!("skipped: {reason}\n");
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
     }
     python
 }

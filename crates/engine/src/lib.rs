@@ -3,8 +3,11 @@
 //! [`submit`] is the way in, [`yardmaster`] keeps things going, [`ledger`] remembers, [`target`] speaks to the
 //! systems that run attempts.
 
+pub mod doctor;
 pub mod home;
 pub mod ledger;
+pub mod reclaim;
+pub mod results;
 pub mod snapshot;
 pub mod submit;
 pub mod target;

@@ -4,3 +4,4 @@ pub mod arguments;
 pub mod hydra;
 pub mod quote;
 pub mod template;
+pub mod slots;

@@ -55,8 +55,8 @@ impl Capacity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
     pub demand: Demand,
-    /// Indices into [`Capacity::gpus`].
-    pub devices: Vec<usize>,
+    /// Names from [`Capacity::gpus`].
+    pub devices: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -113,6 +113,17 @@ impl Slots {
         &self.capacity
     }
 
+    /// The machine is said to be another one now. What runs goes on; only what is placed from here on is affected.
+    pub fn resize(&mut self, capacity: Capacity) {
+        self.used = Used { gpus: vec![0; capacity.gpus.len()], ..Used::default() };
+        self.capacity = capacity;
+        self.reservation = None;
+        let slots: Vec<Slot> = self.held.values().map(|held| held.slot.clone()).collect();
+        for slot in &slots {
+            self.count(slot, u32::wrapping_add, u64::wrapping_add);
+        }
+    }
+
     pub fn waiting(&self) -> usize {
         self.places.len()
     }
@@ -154,6 +165,7 @@ impl Slots {
         for (_, run, demand) in candidates {
             if let Some(devices) = self.fit(run, &demand) {
                 self.pop(&demand);
+                let devices = devices.into_iter().filter_map(|device| self.capacity.gpus.get(device)).cloned().collect();
                 let slot = Slot { demand, devices };
                 self.occupy(run, slot.clone());
                 return Some((run, slot));
@@ -196,7 +208,8 @@ impl Slots {
         self.used.cpus = small(self.used.cpus, slot.demand.cpus);
         self.used.memory = large(self.used.memory, slot.demand.memory);
         for device in &slot.devices {
-            if let Some(units) = self.used.gpus.get_mut(*device) {
+            let index = self.capacity.gpus.iter().position(|name| name == device);
+            if let Some(units) = index.and_then(|index| self.used.gpus.get_mut(index)) {
                 *units = small(*units, slot.demand.gpus.units());
             }
         }

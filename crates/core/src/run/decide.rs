@@ -13,7 +13,7 @@ pub enum Event {
     /// It is certain that nothing of this attempt was executed.
     NeverStarted { attempt: u32 },
     /// The target or the plan says no, and would say so again.
-    Refused { attempt: u32, why: String },
+    Refused { why: String },
     CancelAsked,
 }
 
@@ -43,7 +43,7 @@ pub fn decide(run: &Run, event: &Event, now: Instant) -> Decision {
         Event::Started { attempt } => start(run, *attempt, now),
         Event::Ended { attempt, ending } => current(run, *attempt).map(|()| end(run, ending, now)),
         Event::NeverStarted { attempt } => current(run, *attempt).map(|()| take_back(run, now)),
-        Event::Refused { attempt, why } => current(run, *attempt).map(|()| refuse(run, why, now)),
+        Event::Refused { why } => refuse(run, why, now),
         Event::CancelAsked => cancel(run, now),
     };
     match moved {
@@ -109,12 +109,15 @@ fn take_back(run: &Run, now: Instant) -> Move {
     (next, vec![Effect::Queue { not_before: None }])
 }
 
-fn refuse(run: &Run, why: &str, now: Instant) -> Move {
-    if matches!(run.state, State::Cancelling { .. }) {
-        return (with(run, State::Cancelled { at: now }), Vec::new());
-    }
-    let reason = super::Reason::Refused { why: why.to_owned() };
-    (with(run, State::Failed { at: now, reason }), Vec::new())
+fn refuse(run: &Run, why: &str, now: Instant) -> Option<Move> {
+    let state = match run.state {
+        State::Queued { .. } | State::Starting { .. } => {
+            State::Failed { at: now, reason: super::Reason::Refused { why: why.to_owned() } }
+        }
+        State::Cancelling { .. } => State::Cancelled { at: now },
+        State::Running { .. } | State::Succeeded { .. } | State::Failed { .. } | State::Cancelled { .. } => return None,
+    };
+    Some((with(run, state), Vec::new()))
 }
 
 fn cancel(run: &Run, now: Instant) -> Option<Move> {

@@ -1,7 +1,7 @@
 //! A tree against the shape of the file: types, unknown and missing keys, choices. Fills in defaults on the way.
 //! What several keys mean together is checked in `rules`.
 
-use super::content;
+use super::content::{self, NO_UNIT};
 use super::emit::{found, text_of};
 use super::nearest::did_you_mean;
 use super::origin::Origin;
@@ -111,7 +111,7 @@ impl Checker {
             Need::Optional => {}
             Need::Required => {
                 let message = format!("missing key `{}`", key.name);
-                self.problems.push(Problem::new(path, origin, message).hint(key.doc.to_owned()));
+                self.problems.push(Problem::new(path, origin, message).hint(key.explained()));
             }
             Need::Default(text) => {
                 if let Some(node) = parse_value(text, &Origin::Default) {
@@ -149,24 +149,37 @@ impl Checker {
 }
 
 fn mismatch(node: &Node, shape: &Shape, path: &KeyPath) -> Problem {
-    // A secret in plain text is not repeated on a terminal.
-    if let (Shape::Secret, Raw::Text(_)) = (shape, &node.raw) {
-        return Problem::new(path, &node.origin, "a secret is not written into the file, only where it is found")
-            .hint("write `{ env = \"NAME\" }`, `{ file = \"PATH\" }` or `{ command = [\"PROGRAM\", …] }`".to_owned());
-    }
+    let refuse = |message: String| Problem::new(path, &node.origin, message);
+    let expected = shape.expected();
     let given = found(&node.raw);
     let is_bare = matches!(node.raw, Raw::Integer(_) | Raw::Float(_) | Raw::Bool(_) | Raw::Date(_));
-    let (message, hint) = match shape {
+    match shape {
+        // A secret in the wrong place is not repeated on a terminal.
+        Shape::Secret => refuse("a secret is not written into the file, only where it is found".to_owned())
+            .hint("write `{ env = \"NAME\" }`, `{ file = \"PATH\" }` or `{ command = [\"PROGRAM\", …] }`".to_owned()),
         Shape::Size | Shape::Duration { .. } if is_bare => {
-            (format!("expected {}, found {given}: write it with a unit", shape.expected()), None)
+            refuse(format!("expected {expected}, found {given}: {NO_UNIT}"))
         }
-        shape => {
+        _ => refuse(format!("expected {expected}, found {given}")).hint(as_written(node, shape)),
+    }
+}
+
+/// How the value that was found would have to be written.
+fn as_written(node: &Node, shape: &Shape) -> Option<String> {
+    match (&node.raw, shape) {
+        (Raw::Integer(seed), Shape::Seeds) => Some(format!("write `[{seed}]`")),
+        // The only lists of texts that must not be empty are commands.
+        (Raw::Text(text), Shape::List { of: Shape::Text, least: 1 }) if !text.trim().is_empty() => {
+            let words: Vec<String> = text.split_whitespace().map(|word| format!("{word:?}")).collect();
+            Some(format!("write `[{}]`", words.join(", ")))
+        }
+        (Raw::Text(_), Shape::List { .. }) => Some(format!("write `[{}]`", found(&node.raw))),
+        (Raw::Integer(_) | Raw::Float(_) | Raw::Bool(_) | Raw::Date(_), shape) => {
             let takes_text = shape.takes(&Raw::Text(String::new()));
-            let hint = (is_bare && takes_text).then(|| format!("put it in quotes: `\"{}\"`", text_of(&node.raw)));
-            (format!("expected {}, found {given}", shape.expected()), hint)
+            takes_text.then(|| format!("put it in quotes: `\"{}\"`", text_of(&node.raw)))
         }
-    };
-    Problem::new(path, &node.origin, message).hint(hint)
+        _ => None,
+    }
 }
 
 fn unknown_key(name: &str, field: &Field, shape: &TableShape, path: &KeyPath) -> Problem {
@@ -181,11 +194,8 @@ fn foreign_key(name: &str, field: &Field, kind: &Kind, kinds: &[Kind], path: &Ke
     if owners.is_empty() {
         return unknown_key(name, field, &kind.table, path);
     }
-    let message = format!(
-        "a target of kind `{}` has no such key; {} has",
-        kind.name,
-        names(owners.iter().copied())
-    );
+    let owners = names(owners.iter().copied());
+    let message = format!("a target of kind `{}` has no such key, only of kind {owners}", kind.name);
     let hint = format!("allowed here: {}", kind.table.key_names());
     Problem::new(&path.key(name), &field.key, message).hint(hint)
 }

@@ -6,11 +6,11 @@ use super::emit::found;
 use super::nearest::did_you_mean;
 use super::path::KeyPath;
 use super::problem::Problem;
-use super::quantity::{
-    DurationError, MOST_SEEDS, SizeError, parse_duration, parse_gpus, parse_seeds, parse_size,
-};
+use super::quantity::{DurationError, MOST_SEEDS, SizeError, parse_duration, parse_gpus, parse_seeds, parse_size};
 use super::shape::{Names, Shape};
 use super::tree::{Node, Raw};
+
+pub(super) const NO_UNIT: &str = "write it with a unit";
 
 pub(super) fn check(node: &Node, shape: &Shape, path: &KeyPath, problems: &mut Vec<Problem>) {
     let refuse = |message: String| Problem::new(path, &node.origin, message);
@@ -18,14 +18,11 @@ pub(super) fn check(node: &Node, shape: &Shape, path: &KeyPath, problems: &mut V
         (Shape::Integer { least, most }, Raw::Integer(number)) => {
             (!(*least..=*most).contains(number)).then(|| refuse(unexpected(shape, node)))
         }
-        (Shape::Number, Raw::Float(number)) => {
-            (!number.is_finite()).then(|| refuse(unexpected(shape, node)))
-        }
+        (Shape::Number, Raw::Float(number)) => (!number.is_finite()).then(|| refuse(unexpected(shape, node))),
         (Shape::Yes, Raw::Bool(false)) => Some(refuse(unexpected(shape, node))),
         (Shape::Gpus, raw) => gpus(raw).map(refuse),
-        (Shape::Choice(choices), Raw::Text(text)) => (!choices.contains(&text.as_str())).then(|| {
-            refuse(unexpected(shape, node)).hint(did_you_mean(text, choices.iter().copied()))
-        }),
+        (Shape::Choice(choices), Raw::Text(text)) => (!choices.contains(&text.as_str()))
+            .then(|| refuse(unexpected(shape, node)).hint(did_you_mean(text, choices.iter().copied()))),
         (Shape::Seeds, Raw::List(items)) => return seed_list(items, node, path, problems),
         (Shape::Any, _) => return any(node, path, problems),
         (shape, Raw::Text(text)) => check_text(text, shape).map(|reason| {
@@ -54,6 +51,9 @@ enum Reason {
 fn check_text(text: &str, shape: &Shape) -> Option<Reason> {
     let is_line = !text.trim().is_empty() && !text.contains(['\n', '\r']);
     let unless = |is_right: bool| (!is_right).then_some(Reason::Unexpected);
+    if text.contains('\0') {
+        return Some(Reason::Because("no program can be given a NUL character".to_owned()));
+    }
     match shape {
         Shape::Line => unless(is_line),
         Shape::Host => unless(is_line && !text.starts_with('-') && !text.contains(char::is_whitespace)),
@@ -65,14 +65,14 @@ fn check_text(text: &str, shape: &Shape) -> Option<Reason> {
             Ok(0) => Some(Reason::Because("it must be more than nothing".to_owned())),
             Ok(_) => None,
             Err(SizeError::NotASize) => Some(Reason::Unexpected),
+            Err(SizeError::NoUnit(_)) => Some(Reason::Because(NO_UNIT.to_owned())),
             Err(error) => Some(Reason::Because(error.to_string())),
         },
         Shape::Duration { least } => match parse_duration(text) {
-            Ok(span) if span.0 < *least => {
-                Some(Reason::Because("it must be longer than nothing".to_owned()))
-            }
+            Ok(span) if span.0 < *least => Some(Reason::Because("it must be longer than nothing".to_owned())),
             Ok(_) => None,
             Err(DurationError::NotADuration) => Some(Reason::Unexpected),
+            Err(DurationError::NoUnit(_)) => Some(Reason::Because(NO_UNIT.to_owned())),
             Err(error) => Some(Reason::Because(error.to_string())),
         },
         Shape::Seeds => parse_seeds(text).err().map(|error| Reason::Only(error.to_string())),
@@ -85,7 +85,7 @@ fn check_text(text: &str, shape: &Shape) -> Option<Reason> {
 }
 
 fn inside(text: &str, shape: &Shape) -> Option<&'static str> {
-    if text.trim().is_empty() || text.contains(['\n', '\r', '\0']) {
+    if text.trim().is_empty() || text.contains(['\n', '\r']) {
         Some("it is no path")
     } else if text.starts_with('/') || text.starts_with('~') {
         Some("it is absolute")
@@ -176,9 +176,7 @@ pub(super) fn check_name(name: &str, kind: Names) -> Option<String> {
     let is_variable = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let is_right = match kind {
         Names::Plain => {
-            name.starts_with(|c: char| c.is_ascii_alphanumeric())
-                && name.chars().all(is_plain)
-                && name.len() <= 64
+            name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain) && name.len() <= 64
         }
         Names::Variable => {
             !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(is_variable)
@@ -186,7 +184,9 @@ pub(super) fn check_name(name: &str, kind: Names) -> Option<String> {
         Names::Any => !name.is_empty(),
     };
     let rule = match kind {
-        Names::Plain => "a name starts with a letter or digit, goes on with letters, digits, `_`, `.` or `-`, and has at most 64 characters",
+        Names::Plain => {
+            "a name starts with a letter or digit, goes on with letters, digits, `_`, `.` or `-`, and has at most 64 characters"
+        }
         Names::Variable => "the name of a variable has letters, digits and `_`, and does not start with a digit",
         Names::Any => "a name is not empty",
     };

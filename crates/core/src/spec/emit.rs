@@ -1,6 +1,6 @@
 //! Values back to TOML text, for `yard show-config` and for error messages.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde::Serialize;
 
@@ -31,11 +31,7 @@ fn collect(node: &Node, path: &KeyPath, found: &mut Vec<Entry>) {
                 collect(&field.node, &path.key(name), found);
             }
         }
-        raw => found.push(Entry {
-            path: path.to_string(),
-            value: text_of(raw),
-            origin: node.origin.clone(),
-        }),
+        raw => found.push(Entry { path: path.to_string(), value: text_of(raw), origin: node.origin.clone() }),
     }
 }
 
@@ -96,11 +92,7 @@ fn write_raw(raw: &Raw, out: &mut impl fmt::Write) -> fmt::Result {
 /// A key, bare where TOML allows it.
 pub(super) fn write_key(name: &str, out: &mut impl fmt::Write) -> fmt::Result {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if !name.is_empty() && name.chars().all(is_bare) {
-        out.write_str(name)
-    } else {
-        write_text(name, out)
-    }
+    if !name.is_empty() && name.chars().all(is_bare) { out.write_str(name) } else { write_text(name, out) }
 }
 
 fn write_text(text: &str, out: &mut impl fmt::Write) -> fmt::Result {

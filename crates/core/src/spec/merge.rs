@@ -1,5 +1,5 @@
-//! Layers into one tree: defaults, then the user's file, then the project's, then `--set`. Tables are merged key by key,
-//! everything else is replaced.
+//! Layers into one tree: defaults, then the user's file, then the project's, then `--set`. Tables are merged key
+//! by key, everything else is replaced.
 
 use super::origin::Origin;
 use super::shape::{Bond, FILE, Shape};
@@ -103,27 +103,52 @@ mod tests {
     fn later_layers_win_key_by_key() {
         let user = "[jobs.a]\ncpus = 2\noutputs = ['x', 'y']\n[targets.local]\ngpus = 1";
         let project = "project.name = 'p'\n[jobs.a]\noutputs = ['z']\ngpus = 1";
-        insta::assert_debug_snapshot!(merged(&[user, project], &["jobs.a.gpus=2"]), @"");
+        insta::assert_debug_snapshot!(merged(&[user, project], &["jobs.a.gpus=2"]), @r#"
+        [
+            "defaults.target = \"local\" (default)",
+            "jobs.a.cpus = 2 (0.toml:2:8)",
+            "jobs.a.gpus = 2 (--set jobs.a.gpus)",
+            "jobs.a.outputs = [\"z\"] (1.toml:3:11)",
+            "project.name = \"p\" (1.toml:1:16)",
+            "targets.local.gpus = 1 (0.toml:5:8)",
+            "targets.local.kind = \"local\" (default)",
+        ]
+        "#);
     }
 
     #[test]
     fn of_keys_that_exclude_each_other_the_later_one_stays() {
         let project = "[image]\ndockerfile = 'D'\ncontext = '.'\n[jobs.a]\ncommand = ['a']\nenv.T = { env = 'T' }
             [sweeps.s.space]\nx.uniform = [0, 1]\nx.when = 'y'";
-        let sets = [
-            "image.sif=a.sif",
-            "jobs.a.shell=b",
-            "jobs.a.env.T={ file = '/t' }",
-            "sweeps.s.space.x={ int = [1, 2] }",
-        ];
-        insta::assert_debug_snapshot!(merged(&[project], &sets), @"");
+        let sets =
+            ["image.sif=a.sif", "jobs.a.shell=b", "jobs.a.env.T={ file = '/t' }", "sweeps.s.space.x={ int = [1, 2] }"];
+        insta::assert_debug_snapshot!(merged(&[project], &sets), @r#"
+        [
+            "defaults.target = \"local\" (default)",
+            "image.sif = \"a.sif\" (--set image.sif)",
+            "jobs.a.env.T.file = \"/t\" (--set jobs.a.env.T)",
+            "jobs.a.shell = \"b\" (--set jobs.a.shell)",
+            "project.name = \"folder\" (default)",
+            "sweeps.s.space.x.int = [1, 2] (--set sweeps.s.space.x)",
+            "sweeps.s.space.x.when = \"y\" (0.toml:9:10)",
+            "targets.local.kind = \"local\" (default)",
+        ]
+        "#);
     }
 
     #[test]
     fn other_types_are_replaced() {
         insta::assert_debug_snapshot!(
             merged(&["jobs = 1\nsweeps.a = 1", "jobs.a.cpus = 1\nsweeps = 2"], &["sweeps.b=3"]),
-            @""
+            @r#"
+        [
+            "defaults.target = \"local\" (default)",
+            "jobs.a.cpus = 1 (1.toml:1:15)",
+            "project.name = \"folder\" (default)",
+            "sweeps.b = 3 (--set sweeps.b)",
+            "targets.local.kind = \"local\" (default)",
+        ]
+        "#
         );
     }
 }

@@ -9,7 +9,11 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// Line and column count from 1, columns in characters.
-    File { file: String, line: usize, column: usize },
+    File {
+        file: String,
+        line: usize,
+        column: usize,
+    },
     /// The flag with the path it sets; never the value, which may be a secret in the wrong place.
     Flag(String),
     Default,

@@ -22,16 +22,11 @@ pub struct Problem {
 
 impl Problem {
     pub(super) fn new(path: &KeyPath, origin: &Origin, message: impl Into<String>) -> Self {
-        Self {
-            origin: origin.clone(),
-            path: path.to_string(),
-            message: message.into(),
-            hint: None,
-        }
+        Self { origin: origin.clone(), path: path.to_string(), message: printable(&message.into()), hint: None }
     }
 
     pub(super) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
-        self.hint = hint.into();
+        self.hint = hint.into().as_deref().map(printable);
         self
     }
 }
@@ -59,6 +54,12 @@ impl SpecError {
         problems.dedup();
         Self { problems }
     }
+}
+
+/// What a file holds is shown to people; it must neither break the line nor command their terminal.
+pub(super) fn printable(text: &str) -> String {
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
 }
 
 fn lines(problems: &[Problem]) -> String {

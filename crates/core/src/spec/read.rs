@@ -25,8 +25,11 @@ pub(super) struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    pub(super) fn of(node: &'t Node) -> Option<Self> {
-        Some(Self { table: node.table()?, origin: &node.origin, path: KeyPath::default() })
+    /// The whole tree; anything but a table reads as an empty one.
+    pub(super) fn root(tree: &'t Node) -> Self {
+        static EMPTY: Table = Table::new();
+        let table = tree.table().unwrap_or(&EMPTY);
+        Self { table, origin: &tree.origin, path: KeyPath::default() }
     }
 
     pub(super) fn get<T: FromNode>(&self, key: &str) -> Result<Option<T>, Problem> {

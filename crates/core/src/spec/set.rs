@@ -4,25 +4,23 @@ use toml::de::DeTable;
 
 use super::origin::Origin;
 use super::path::KeyPath;
-use super::problem::Problem;
+use super::problem::{Problem, printable};
 use super::tree::{Field, Node, Raw, Table, parse_value};
 
 /// Reads `jobs.train.gpus=2` as a file that holds only this. The value is TOML, or else plain text:
 /// `--set jobs.train.time=24h` needs no quotes.
 pub(super) fn parse(set: &str) -> Result<Node, Problem> {
     let refuse = |shown: &str, message: &str| {
-        let origin = Origin::Flag(format!("--set {shown}"));
-        Problem::new(&KeyPath::default(), &origin, message)
-            .hint("write `--set jobs.train.gpus=2`".to_owned())
+        let origin = Origin::Flag(format!("--set {}", printable(shown)));
+        Problem::new(&KeyPath::default(), &origin, message).hint("write `--set jobs.train.gpus=2`".to_owned())
     };
     let Some((path, value)) = split(set) else {
         return Err(refuse(set, "expected `path=value`"));
     };
     let path = path.trim();
-    let steps = read_path(path).ok_or_else(|| {
-        refuse(path, "expected a path of keys with dots between, such as `jobs.train.gpus`")
-    })?;
-    let origin = Origin::Flag(format!("--set {path}"));
+    let steps = read_path(path)
+        .ok_or_else(|| refuse(path, "expected a path of keys with dots between, such as `jobs.train.gpus`"))?;
+    let origin = Origin::Flag(format!("--set {}", printable(path)));
     let leaf = read_value(value, &origin);
     Ok(steps.into_iter().rev().fold(leaf, |node, step| {
         let field = Field { key: origin.clone(), node };
@@ -120,8 +118,23 @@ mod tests {
     fn refusals() {
         insta::assert_snapshot!(
             ["", "jobs.train", "=2", "a..b=1", "a b=1", "[a]=1", "a # b=1", "a\nb=1", "\"a=1"].map(read).join("\n"),
-            @""
+            @r#"
+        --set : expected `path=value`
+        --set jobs.train: expected `path=value`
+        --set : expected a path of keys with dots between, such as `jobs.train.gpus`
+        --set a..b: expected a path of keys with dots between, such as `jobs.train.gpus`
+        --set a b: expected a path of keys with dots between, such as `jobs.train.gpus`
+        --set [a]: expected a path of keys with dots between, such as `jobs.train.gpus`
+        --set a # b: expected a path of keys with dots between, such as `jobs.train.gpus`
+        --set a\nb: expected a path of keys with dots between, such as `jobs.train.gpus`
+        --set "a=1: expected `path=value`
+        "#
         );
+    }
+
+    #[test]
+    fn a_path_that_is_too_deep_is_refused() {
+        assert!(parse(&format!("{}=1", ["a"; 10_000].join("."))).is_err());
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! Reading: what commands show and the yardmaster takes up.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{OptionalExtension, Row, params};
 use serde::de::DeserializeOwned;
+use trainyard_agent::depot::Depot;
+use trainyard_agent::order::Source;
 use trainyard_core::id::{RunId, Token};
 use trainyard_core::time::Instant;
 use uuid::Uuid;
@@ -88,9 +92,25 @@ impl Ledger {
         }
         if found.len() > 1 {
             let candidates = found.iter().map(|row| format!("{} ({})", row.id, row.name)).collect();
-            return Err(super::Ambiguous { given: given.to_owned(), candidates }.into());
+            return Err(Ambiguous { given: given.to_owned(), candidates }.into());
         }
         Ok(found.pop())
+    }
+
+    /// The newest submission of a job, or under a name that its seeds were added to.
+    pub fn newest_batch(&self, name: &str) -> Result<Option<i64>, LedgerError> {
+        let seeds = format!("{name}-s");
+        let sql = "SELECT batch FROM runs WHERE job = ?1 OR (name >= ?2 AND name < ?2 || ':' AND seed IS NOT NULL)
+                   ORDER BY seq DESC LIMIT 1";
+        Ok(self.db.prepare_cached(sql)?.query_row(params![name, seeds], |row| row.get(0)).optional()?)
+    }
+
+    /// How many runs of a submission are in each state, by the state's word.
+    pub fn tally(&self, batch: i64) -> Result<Vec<(String, i64)>, LedgerError> {
+        let sql = "SELECT state, count(*) FROM runs WHERE batch = ?1 GROUP BY state ORDER BY state";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let rows = statement.query_map([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 
     /// How many digits of this id tell it from all others.
@@ -121,7 +141,7 @@ impl Ledger {
                 id: id(&row.get::<_, String>(1)?),
                 batch: row.get(2)?,
                 name: row.get(3)?,
-                seed: row.get(4)?,
+                seed: row.get::<_, Option<i64>>(4)?.map(i64::cast_unsigned),
                 params: json(row, 5)?,
                 run: json(row, 6)?,
             });
@@ -129,12 +149,36 @@ impl Ledger {
         Ok(found)
     }
 
+    /// Runs that have not ended, oldest first.
+    pub fn open_rows(&self) -> Result<Vec<RunRow>, LedgerError> {
+        let sql = format!("SELECT {COLUMNS} FROM runs WHERE ended IS NULL ORDER BY seq");
+        let mut statement = self.db.prepare_cached(&sql)?;
+        let mut rows = statement.query([])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(run_row(row)?);
+        }
+        Ok(found)
+    }
+
+    /// Those of these that have not ended.
+    pub fn still_open(&self, runs: &[RunId]) -> Result<Vec<RunId>, LedgerError> {
+        let mut statement = self.db.prepare_cached("SELECT 1 FROM runs WHERE id = ?1 AND ended IS NULL")?;
+        let mut open = Vec::new();
+        for run in runs {
+            if statement.exists([run.0.simple().to_string()])? {
+                open.push(*run);
+            }
+        }
+        Ok(open)
+    }
+
     pub fn open_count(&self) -> Result<i64, LedgerError> {
         Ok(self.db.prepare_cached("SELECT count(*) FROM runs WHERE ended IS NULL")?.query_row([], |row| row.get(0))?)
     }
 
     pub fn batch(&self, id: i64) -> Result<Batch, LedgerError> {
-        let sql = "SELECT project, target, job, source, env, extra FROM batches WHERE id = ?1";
+        let sql = "SELECT project, target, job, source, env, extra, declared, depot FROM batches WHERE id = ?1";
         let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([id])?;
         let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
@@ -145,6 +189,8 @@ impl Ledger {
             source: json(row, 3)?,
             env: json(row, 4)?,
             extra: json(row, 5)?,
+            declared: json(row, 6)?,
+            depot: Depot::new(row.get::<_, String>(7)?),
         })
     }
 
@@ -186,13 +232,19 @@ impl Ledger {
         Ok((last, found))
     }
 
-    /// Digests of the snapshots that runs in the ledger refer to.
-    pub fn sources(&self) -> Result<Vec<trainyard_agent::order::Source>, LedgerError> {
-        let mut statement = self.db.prepare_cached("SELECT DISTINCT source FROM batches")?;
+    /// Where the code of all runs but these comes from.
+    pub fn sources_without(&self, going: &BTreeSet<RunId>) -> Result<Vec<Source>, LedgerError> {
+        let sql = "SELECT batches.source, runs.id FROM runs JOIN batches ON batches.id = runs.batch ORDER BY batch";
+        let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([])?;
-        let mut found = Vec::new();
+        let mut found: Vec<Source> = Vec::new();
         while let Some(row) = rows.next()? {
-            found.push(json(row, 0)?);
+            if !going.contains(&id(&row.get::<_, String>(1)?)) {
+                let source = json(row, 0)?;
+                if found.last() != Some(&source) {
+                    found.push(source);
+                }
+            }
         }
         Ok(found)
     }
@@ -220,7 +272,7 @@ fn run_row(row: &Row<'_>) -> Result<RunRow, LedgerError> {
         name: row.get(3)?,
         job: row.get(4)?,
         target: row.get(5)?,
-        seed: row.get(6)?,
+        seed: row.get::<_, Option<i64>>(6)?.map(i64::cast_unsigned),
         params: json(row, 7)?,
         state: row.get(8)?,
         run: json(row, 9)?,

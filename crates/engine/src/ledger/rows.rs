@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use trainyard_agent::depot::Depot;
 use trainyard_agent::order::{AttemptResult, Metrics, Source};
 use trainyard_core::id::{RunId, Token};
 use trainyard_core::plan::slots::{Demand, Slot};
@@ -11,11 +12,16 @@ use trainyard_core::spec::JobSpec;
 use trainyard_core::time::Instant;
 use trainyard_core::value::Params;
 
+use crate::target::Declared;
+
 /// What the runs of one submission have in common.
 #[derive(Debug, Clone)]
 pub struct Batch {
     pub project: PathBuf,
     pub target: String,
+    /// What the target's settings say about the machine.
+    pub declared: Declared,
+    pub depot: Depot,
     pub job: JobSpec,
     pub source: Source,
     /// The environment at submission, reduced to what is no secret.
@@ -98,13 +104,13 @@ pub enum Request {
 
 /// One thing to remember; several go into one transaction.
 #[derive(Debug)]
-pub enum Change<'a> {
+pub enum Change {
     /// A run's new state, and in a few words what led to it.
-    State { seq: i64, run: &'a Run, at: Instant, what: String },
+    State { seq: i64, run: Run, at: Instant, what: String },
     /// An attempt that is about to be sent. In the ledger before anything leaves the machine.
-    Attempt { seq: i64, number: u32, token: &'a Token, slot: &'a Slot, at: Instant },
-    Result { seq: i64, number: u32, result: &'a AttemptResult },
+    Attempt { seq: i64, number: u32, token: Token, slot: Slot, at: Instant },
+    Result { seq: i64, number: u32, result: Box<AttemptResult> },
     Started { seq: i64, at: Instant },
-    Metrics { seq: i64, metrics: &'a Metrics },
+    Metrics { seq: i64, metrics: Metrics },
     RequestsUpTo { id: i64 },
 }

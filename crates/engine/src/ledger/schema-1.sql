@@ -3,6 +3,8 @@ CREATE TABLE batches (
     id       INTEGER PRIMARY KEY,
     project  TEXT NOT NULL,
     target   TEXT NOT NULL,
+    declared TEXT NOT NULL,
+    depot    TEXT NOT NULL,
     job      TEXT NOT NULL,
     source   TEXT NOT NULL,
     env      TEXT NOT NULL,

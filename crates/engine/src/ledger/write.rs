@@ -34,7 +34,7 @@ impl Ledger {
         })
     }
 
-    pub fn apply(&mut self, commit: Commit, changes: &[Change<'_>]) -> Result<(), LedgerError> {
+    pub fn apply(&mut self, commit: Commit, changes: &[Change]) -> Result<(), LedgerError> {
         if changes.is_empty() {
             return Ok(());
         }
@@ -85,7 +85,8 @@ impl Ledger {
 
 fn insert_batch(tx: &Transaction<'_>, batch: &Batch, now: Instant) -> Result<i64, LedgerError> {
     tx.execute(
-        "INSERT INTO batches (project, target, job, source, env, extra, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO batches (project, target, job, source, env, extra, created, declared, depot)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         params![
             batch.project.to_string_lossy(),
             batch.target,
@@ -93,7 +94,9 @@ fn insert_batch(tx: &Transaction<'_>, batch: &Batch, now: Instant) -> Result<i64
             serde_json::to_string(&batch.source)?,
             serde_json::to_string(&batch.env)?,
             serde_json::to_string(&batch.extra)?,
-            now.0
+            now.0,
+            serde_json::to_string(&batch.declared)?,
+            batch.depot.root().to_string_lossy(),
         ],
     )?;
     Ok(tx.last_insert_rowid())
@@ -110,7 +113,7 @@ fn insert_run(tx: &Transaction<'_>, batch: i64, common: &Batch, run: &NewRun, no
         run.name,
         common.job.name,
         common.target,
-        run.seed,
+        run.seed.map(u64::cast_signed),
         serde_json::to_string(&run.params)?,
         run.run.state.word(),
         serde_json::to_string(&run.run)?,
@@ -120,7 +123,7 @@ fn insert_run(tx: &Transaction<'_>, batch: i64, common: &Batch, run: &NewRun, no
     Ok(())
 }
 
-fn apply(tx: &Transaction<'_>, change: &Change<'_>) -> Result<(), LedgerError> {
+fn apply(tx: &Transaction<'_>, change: &Change) -> Result<(), LedgerError> {
     match change {
         Change::State { seq, run, at, what } => set_state(tx, *seq, run, *at, what),
         Change::Attempt { seq, number, token, slot, at } => {

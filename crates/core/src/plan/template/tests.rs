@@ -121,17 +121,20 @@ fn unknown_names_the_nearest() {
         ("{sed}", "seed"),
         ("{check-point}", "checkpoint"),
         ("{lr}", "param.lr"),
+        ("{gama}", "param.gamma"),
         ("{param.lrr}", "param.lr"),
         ("{agent.lr}", "param.lr"),
         ("{seed.x}", "seed"),
     ];
     for (text, nearest) in cases {
-        let found = check(text, &["lr"]).unwrap_err();
+        let found = check(text, &["gamma", "lr"]).unwrap_err();
         assert!(
             matches!(&found, TemplateError::Unknown { nearest: n, .. } if n == nearest),
             "{text}: {found}"
         );
-        let params = BTreeMap::from([("lr".to_owned(), Value::Null)]);
+        let params = ["gamma", "lr"]
+            .map(|name| (name.to_owned(), Value::Null))
+            .into();
         assert_eq!(fill(text, &values(&params)).unwrap_err(), found);
     }
     assert_eq!(

@@ -13,8 +13,7 @@ const MINUTE: u64 = 60_000;
 const SECOND: u64 = 1000;
 
 /// In milliseconds, longest first.
-const UNITS: [(&str, u64); 5] =
-    [("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND), ("ms", 1)];
+const UNITS: [(&str, u64); 5] = [("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND), ("ms", 1)];
 
 pub(in crate::spec) const PATTERN: &str =
     r"^\s*(([0-9]+(\.[0-9]{1,9})?\s*(ms|d|h|m|s)\s*)+|([0-9]+-)?[0-9]+:[0-9]{2}:[0-9]{2})\s*$";
@@ -25,7 +24,7 @@ pub enum DurationError {
     NotADuration,
     #[error("write it with a unit, such as \"{0}s\" or \"{0}m\"")]
     NoUnit(String),
-    #[error("minutes and seconds or hours and minutes? write \"HH:MM:SS\", or units as in \"1h30m\"")]
+    #[error("write \"HH:MM:SS\", or units as in \"1h30m\"")]
     TwoParts,
     #[error("too long")]
     TooLong,
@@ -53,8 +52,7 @@ fn parse_units(text: &str) -> Result<Span, DurationError> {
         if unit.is_empty() {
             return Err(DurationError::NoUnit(number.to_owned()));
         }
-        let (_, factor) =
-            units.find(|(name, _)| *name == unit).ok_or(DurationError::NotADuration)?;
+        let (_, factor) = units.find(|(name, _)| *name == unit).ok_or(DurationError::NotADuration)?;
         let part = scale(number, *factor).ok_or(DurationError::TooLong)?;
         total = total.checked_add(part).ok_or(DurationError::TooLong)?;
         rest = after.trim_start();

@@ -15,7 +15,10 @@ pub enum GpusError {
         words(*.below), words(*.above)
     )]
     NotAShare { given: f64, below: Gpus, above: Gpus },
-    #[error("GPUs beyond one are given whole, found {given}; the nearest are {} and {}", words(*.below), words(*.above))]
+    #[error(
+        "GPUs beyond one are given whole, found {given}; the nearest are {} and {}",
+        words(*.below), words(*.above)
+    )]
     NotWhole { given: f64, below: Gpus, above: Gpus },
 }
 
@@ -85,7 +88,36 @@ mod tests {
         let refused = |number| parse_gpus(number).map_err(|error| error.to_string());
         insta::assert_debug_snapshot!(
             [0.4, 0.75, 0.05, 0.0, 1.5, -1.0, f64::NAN, f64::INFINITY].map(refused),
-            @""
+            @r#"
+        [
+            Err(
+                "0.4 of a GPU does not share one evenly; the nearest that do are `0.333` (1/3) and `0.5` (1/2)",
+            ),
+            Err(
+                "0.75 of a GPU does not share one evenly; the nearest that do are `0.5` (1/2) and `1`",
+            ),
+            Err(
+                "0.05 of a GPU does not share one evenly; the nearest that do are `0` and `0.062` (1/16)",
+            ),
+            Ok(
+                Whole(
+                    0,
+                ),
+            ),
+            Err(
+                "GPUs beyond one are given whole, found 1.5; the nearest are `1` and `2`",
+            ),
+            Err(
+                "expected `0` or more GPUs, found -1",
+            ),
+            Err(
+                "expected `0` or more GPUs, found NaN",
+            ),
+            Err(
+                "more GPUs than there are, found inf",
+            ),
+        ]
+        "#
         );
     }
 

@@ -7,8 +7,7 @@ use thiserror::Error;
 /// More runs than this at once are a slip of the finger.
 pub const MOST_SEEDS: usize = 100_000;
 
-pub(in crate::spec) const PATTERN: &str =
-    r"^\s*[0-9]+(\s*-\s*[0-9]+)?(\s*,\s*[0-9]+(\s*-\s*[0-9]+)?)*\s*$";
+pub(in crate::spec) const PATTERN: &str = r"^\s*[0-9]+(\s*-\s*[0-9]+)?(\s*,\s*[0-9]+(\s*-\s*[0-9]+)?)*\s*$";
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SeedsError {

@@ -40,8 +40,7 @@ const SHOWN: [(&str, u64); 10] = [
     ("B", 1),
 ];
 
-pub(in crate::spec) const PATTERN: &str =
-    r"^\s*[0-9]+(\.[0-9]{1,9})?\s*([kKmMgGtT]([iI]?[bB]?)|[pP]?[bB])\s*$";
+pub(in crate::spec) const PATTERN: &str = r"^\s*[0-9]+(\.[0-9]{1,9})?\s*([kKmMgGtT]([iI]?[bB]?)|[pP]?[bB])\s*$";
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SizeError {

@@ -7,22 +7,14 @@ use super::targets::KINDS;
 use super::{LINES, Names, Shape, TableShape, default, optional, table};
 
 pub(in crate::spec) static FILE: TableShape = table(&[
-    optional(
-        "project",
-        Shape::Table(&PROJECT),
-        "What this folder is called and which of its files are not shipped.",
-    ),
+    optional("project", Shape::Table(&PROJECT), "What this folder is called and which of its files are not shipped."),
     optional("image", Shape::Table(&IMAGE), "The image that jobs run in unless they name another."),
     optional(
         "images",
         Shape::Map { of: &Shape::Table(&IMAGE), names: Names::Plain },
         "Further images, for jobs that say `image = \"NAME\"`.",
     ),
-    optional(
-        "jobs",
-        Shape::Map { of: &Shape::Table(&JOB), names: Names::Plain },
-        "What can be run: `yard run NAME`.",
-    ),
+    optional("jobs", Shape::Map { of: &Shape::Table(&JOB), names: Names::Plain }, "What can be run: `yard run NAME`."),
     optional(
         "sweeps",
         Shape::Map { of: &Shape::Table(&SWEEP), names: Names::Plain },
@@ -41,8 +33,5 @@ static PROJECT: TableShape = table(&[
     default("exclude", LINES, "[]", "Files that are not shipped, on top of `.gitignore`, in its syntax."),
 ]);
 
-static DEFAULTS: TableShape = table(&[optional(
-    "target",
-    Shape::Line,
-    "The target of jobs that name none and of `yard run` without `--on`.",
-)]);
+static DEFAULTS: TableShape =
+    table(&[optional("target", Shape::Line, "The target of jobs that name none and of `yard run` without `--on`.")]);

@@ -28,11 +28,7 @@ pub(super) static JOB: TableShape = TableShape {
             "\"flags\"",
             "How parameters reach the program: `--lr=0.1`, `agent.lr=0.1`, or as environment variables.",
         ),
-        optional(
-            "image",
-            Shape::Line,
-            "The image to run in, by its name in `[images]`; `\"none\"` runs without one.",
-        ),
+        optional("image", Shape::Line, "The image to run in, by its name in `[images]`; `\"none\"` runs without one."),
         optional("target", Shape::Line, "The target this job runs at unless `--on` says otherwise."),
         default(
             "gpus",
@@ -49,7 +45,12 @@ pub(super) static JOB: TableShape = TableShape {
             "[]",
             "Folders and files inside the working folder that are results; a run without them has failed.",
         ),
-        default("seeds", Shape::Seeds, "[]", "One run for each seed: `[1, 2, 3]` or `\"1-3\"`; `{seed}` in the command."),
+        default(
+            "seeds",
+            Shape::Seeds,
+            "[]",
+            "One run for each seed: `[1, 2, 3]` or `\"1-3\"`; `{seed}` in the command.",
+        ),
         default(
             "in-place",
             Shape::Bool,
@@ -69,18 +70,10 @@ pub(super) static JOB: TableShape = TableShape {
 };
 
 static RESUME: TableShape = table(&[
-    default(
-        "attempts",
-        Shape::Integer { least: 1, most: 10_000 },
-        "3",
-        "Attempts in all, the first included.",
-    ),
+    default("attempts", Shape::Integer { least: 1, most: 10_000 }, "3", "Attempts in all, the first included."),
     default(
         "on",
-        Shape::List {
-            of: &Shape::Choice(&["time-limit", "preempted", "node-failure", "failed"]),
-            least: 1,
-        },
+        Shape::List { of: &Shape::Choice(&["time-limit", "preempted", "node-failure", "failed"]), least: 1 },
         "[\"time-limit\", \"preempted\", \"node-failure\"]",
         "What a run is resumed after.",
     ),

@@ -9,6 +9,7 @@ mod targets;
 mod words;
 
 pub(super) use file::FILE;
+pub(super) use words::names;
 
 /// What may stand at one place of the file.
 #[derive(Debug)]
@@ -28,10 +29,15 @@ pub(super) enum Shape {
     Bool,
     /// Only `true`: the key itself says it all.
     Yes,
-    Integer { least: i64, most: i64 },
+    Integer {
+        least: i64,
+        most: i64,
+    },
     Number,
     Size,
-    Duration { least: u64 },
+    Duration {
+        least: u64,
+    },
     Gpus,
     Seeds,
     /// A reference to a secret, never the secret.
@@ -39,10 +45,19 @@ pub(super) enum Shape {
     /// Anything a parameter can hold.
     Any,
     Choice(&'static [&'static str]),
-    List { of: &'static Shape, least: usize },
+    List {
+        of: &'static Shape,
+        least: usize,
+    },
     /// A list of fixed length whose items have names.
-    Tuple { of: &'static Shape, names: &'static [&'static str] },
-    Map { of: &'static Shape, names: Names },
+    Tuple {
+        of: &'static Shape,
+        names: &'static [&'static str],
+    },
+    Map {
+        of: &'static Shape,
+        names: Names,
+    },
     Table(&'static TableShape),
     /// A table whose other keys depend on its `kind`.
     Kinds(&'static [Kind]),
@@ -146,9 +161,7 @@ impl Shape {
             Self::Table(table) => table.key(name).map(|key| &key.shape),
             Self::Secret => SECRET.key(name).map(|key| &key.shape),
             Self::Map { of, .. } => Some(of),
-            Self::Kinds(kinds) => {
-                kinds.iter().find_map(|kind| kind.table.key(name)).map(|key| &key.shape)
-            }
+            Self::Kinds(kinds) => kinds.iter().find_map(|kind| kind.table.key(name)).map(|key| &key.shape),
             Self::Either(shapes) => shapes.iter().find_map(|shape| shape.child(name)),
             _ => None,
         }
@@ -159,9 +172,7 @@ impl Shape {
         match self {
             Self::Table(table) => table.bonds,
             Self::Secret => SECRET.bonds,
-            Self::Either(shapes) => {
-                shapes.iter().map(Self::bonds).find(|bonds| !bonds.is_empty()).unwrap_or_default()
-            }
+            Self::Either(shapes) => shapes.iter().map(Self::bonds).find(|bonds| !bonds.is_empty()).unwrap_or_default(),
             _ => &[],
         }
     }

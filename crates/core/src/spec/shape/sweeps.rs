@@ -35,11 +35,7 @@ pub(super) static SWEEP: TableShape = table(&[
 ]);
 
 static STOP: TableShape = table(&[
-    required(
-        "scheduler",
-        Shape::Choice(&["none", "median", "asha", "hyperband", "pbt"]),
-        "The rule that ends trials.",
-    ),
+    required("scheduler", Shape::Choice(&["none", "median", "asha", "hyperband", "pbt"]), "The rule that ends trials."),
     default(
         "first",
         Shape::Integer { least: 1, most: i64::MAX },

@@ -30,12 +30,7 @@ const fn depot() -> Key {
 const DEPOT_DOC: &str = "The folder at the site for code, images and runs.";
 
 const fn setup() -> Key {
-    default(
-        "setup",
-        Shape::List { of: &Shape::Text, least: 0 },
-        "[]",
-        "Shell lines that are run before the job.",
-    )
+    default("setup", Shape::List { of: &Shape::Text, least: 0 }, "[]", "Shell lines that are run before the job.")
 }
 
 pub(super) static KINDS: &[Kind] = &[

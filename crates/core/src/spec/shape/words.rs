@@ -1,6 +1,6 @@
 //! Shapes in words, for error messages.
 
-use super::{Shape, TableShape};
+use super::{Key, Shape, TableShape};
 use crate::spec::tree::Raw;
 
 impl Shape {
@@ -27,9 +27,7 @@ impl Shape {
             Self::List { .. } => "a list".to_owned(),
             Self::Tuple { names, .. } => format!("`[{}]`", names.join(", ")),
             Self::Map { .. } | Self::Table(_) | Self::Kinds(_) => "a table".to_owned(),
-            Self::Either(shapes) => {
-                shapes.iter().map(Self::expected).collect::<Vec<_>>().join(" or ")
-            }
+            Self::Either(shapes) => shapes.iter().map(Self::expected).collect::<Vec<_>>().join(" or "),
         }
     }
 
@@ -48,6 +46,15 @@ impl Shape {
             }
             _ => matches!(raw, Raw::Text(_)),
         }
+    }
+}
+
+impl Key {
+    /// For a hint: the name and what it is for.
+    pub(in crate::spec) fn explained(&self) -> String {
+        let mut letters = self.doc.trim_end_matches('.').chars();
+        let first = letters.next().map(|first| first.to_lowercase().to_string()).unwrap_or_default();
+        format!("`{}`: {first}{}", self.name, letters.as_str())
     }
 }
 

@@ -1,0 +1,61 @@
+//! The command line, as a tree of types. Options live beside their commands.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::command::{
+    agent, cancel, clean, completions, doctor, init, logs, man, ps, pull, retry, run, schema, show, show_config, wait,
+    yardmaster,
+};
+
+/// Runs a robot-learning training anywhere: describe it once in `trainyard.toml`, run it on whatever there is.
+#[derive(Debug, Parser)]
+#[command(name = "yard", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 done, 1 the run failed, 2 usage, 3 job file, settings or yard's home, \
+4 target unreachable, 5 target refused, 6 state unknown, 70 a fault of yard, 130 interrupted.")]
+pub(crate) struct Arguments {
+    /// Work as if started in this folder
+    #[arg(short = 'C', long = "directory", value_name = "DIR", global = true)]
+    pub(crate) directory: Option<PathBuf>,
+
+    /// How to print what a command finds out
+    #[arg(long, value_enum, default_value_t = Output::Text, global = true)]
+    pub(crate) output: Output,
+
+    /// Override a setting, such as `jobs.train.gpus=2`; may be given several times
+    #[arg(long = "set", value_name = "PATH=VALUE", global = true)]
+    pub(crate) sets: Vec<String>,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Init(init::Init),
+    Run(run::Run),
+    Ps(ps::Ps),
+    Show(show::Show),
+    Logs(logs::Logs),
+    Wait(wait::Wait),
+    Cancel(cancel::Cancel),
+    Retry(retry::Retry),
+    Pull(pull::Pull),
+    Clean(clean::Clean),
+    Doctor(doctor::Doctor),
+    Schema(schema::Schema),
+    ShowConfig(show_config::ShowConfig),
+    Completions(completions::Completions),
+    Man(man::Man),
+    #[command(hide = true)]
+    Yardmaster(yardmaster::Yardmaster),
+    #[command(hide = true)]
+    Agent(agent::Agent),
+}

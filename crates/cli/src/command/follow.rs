@@ -1,0 +1,192 @@
+//! Watching a submission until it has ended.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::time::{Duration, Instant as Clock};
+
+use trainyard_agent::disk::now;
+use trainyard_core::id::RunId;
+use trainyard_engine::ledger::{Ledger, Request, RunRow};
+use trainyard_engine::yardmaster::Caller;
+
+use super::run::refused;
+use crate::context::Context;
+use crate::error::{CommandError, Exit};
+use crate::interrupt;
+use crate::report::{Live, RunTable};
+
+/// A log line is seen this soon; the eye does not need it sooner.
+const GLANCE: Duration = Duration::from_millis(20);
+/// Many runs, or a long one, need no such haste.
+const LOOK: Duration = Duration::from_millis(200);
+const HASTE: Duration = Duration::from_secs(5);
+/// More rows than this are told as numbers, with the failures by name.
+const MOST_ROWS: usize = 40;
+
+/// Shows a submission until it has ended or the watcher leaves; the exit code tells what became of it.
+pub(super) fn follow(context: &Context, ledger: &Ledger, caller: Caller, ids: &[RunId]) -> Result<Exit, CommandError> {
+    interrupt::count();
+    let mut watcher = Watcher::new(context, ledger, caller, ids);
+    let left = watcher.watch()?;
+    watcher.live.clear();
+    if let Some(exit) = left {
+        return Ok(exit);
+    }
+    let rows = watcher.rows()?;
+    show_result(context, ledger, &rows)?;
+    Ok(exit_of(&rows))
+}
+
+/// 0 when all succeeded, 5 when the target would not have one, else 1.
+pub(super) fn exit_of(rows: &[RunRow]) -> Exit {
+    if rows.iter().all(|row| row.state == "succeeded") { Exit::Done } else { refused(rows).unwrap_or(Exit::RunFailed) }
+}
+
+struct Watcher<'a> {
+    context: &'a Context,
+    ledger: &'a Ledger,
+    caller: Caller,
+    ids: &'a [RunId],
+    live: Live,
+    logs: Option<LogTail>,
+    since: Clock,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(context: &'a Context, ledger: &'a Ledger, caller: Caller, ids: &'a [RunId]) -> Self {
+        let alone = ids.len() == 1 && !context.printer.is_json();
+        let logs = alone.then(LogTail::default);
+        Self { context, ledger, caller, ids, live: Live::new(context.printer), logs, since: Clock::now() }
+    }
+
+    /// `Some` when the watcher left before the end.
+    fn watch(&mut self) -> Result<Option<Exit>, CommandError> {
+        loop {
+            if self.glance()? {
+                return Ok(None);
+            }
+            if interrupt::take() > 0
+                && let Some(exit) = self.interrupted()?
+            {
+                return Ok(Some(exit));
+            }
+            let pause = if self.logs.is_some() && self.since.elapsed() < HASTE { GLANCE } else { LOOK };
+            self.pause(pause)?;
+        }
+    }
+
+    /// Shows what is new; true when all runs have ended.
+    fn glance(&mut self) -> Result<bool, CommandError> {
+        if let ([id], Some(logs)) = (self.ids, &mut self.logs) {
+            let row = self.ledger.run(*id)?;
+            if let Some(row) = &row {
+                logs.catch_up(self.context, self.ledger, row)?;
+            }
+            return Ok(row.is_none_or(|row| row.ended.is_some()));
+        }
+        if Live::shows_each(self.ids.len()) {
+            let rows = self.rows()?;
+            self.live.show_each(&rows, now());
+            return Ok(rows.iter().all(|row| row.ended.is_some()));
+        }
+        let first = self.ids.first().and_then(|id| self.ledger.run(*id).transpose()).transpose()?;
+        let tally = first.map_or(Ok(Vec::new()), |row| self.ledger.tally(row.batch))?;
+        self.live.show_sum(&tally);
+        Ok(tally.iter().all(|(state, _)| matches!(state.as_str(), "succeeded" | "failed" | "cancelled")))
+    }
+
+    fn rows(&self) -> Result<Vec<RunRow>, CommandError> {
+        Ok(self.ids.iter().filter_map(|id| self.ledger.run(*id).transpose()).collect::<Result<_, _>>()?)
+    }
+
+    /// Until something changes. With many runs something always does, so then it is a pause.
+    fn pause(&mut self, at_most: Duration) -> Result<(), CommandError> {
+        if !Live::shows_each(self.ids.len()) {
+            std::thread::sleep(at_most);
+        }
+        if self.caller.wait(at_most).is_err() {
+            // Somebody killed the yardmaster; another takes over.
+            self.caller = self.context.knock(&std::collections::BTreeMap::new())?;
+        }
+        Ok(())
+    }
+
+    /// Ctrl-C: the runs belong to the yard, not to this terminal, so it asks.
+    fn interrupted(&mut self) -> Result<Option<Exit>, CommandError> {
+        let printer = self.context.printer;
+        let answer = if printer.can_ask() {
+            self.live.suspend(|| printer.ask("\n[d]etach and let it run, [c]ancel, or [w]atch on? [d]"))
+        } else {
+            String::new()
+        };
+        match answer.chars().next() {
+            Some('w') => Ok(None),
+            Some('c') => {
+                let mut ledger = self.context.ledger()?;
+                ledger.request(self.ids, Request::Cancel, now())?;
+                self.caller = self.context.knock(&std::collections::BTreeMap::new())?;
+                printer.say("cancelling");
+                Ok(None)
+            }
+            _ => {
+                self.live.clear();
+                let name = self.rows()?.first().map(|row| row.job.clone()).unwrap_or_default();
+                printer.say(&format!("detached; `yard ps` shows it, `yard logs -f {name}` follows, `yard cancel {name}` ends it"));
+                Ok(Some(Exit::Interrupted))
+            }
+        }
+    }
+}
+
+/// The log of a run across its attempts, as it grows.
+#[derive(Debug, Default)]
+struct LogTail {
+    attempt: u32,
+    offset: u64,
+    path: Option<PathBuf>,
+}
+
+impl LogTail {
+    fn catch_up(&mut self, context: &Context, ledger: &Ledger, row: &RunRow) -> Result<(), CommandError> {
+        while self.attempt < row.attempt {
+            self.print(context);
+            let folder = ledger.batch(row.batch)?.depot.run(row.id).attempt(self.attempt + 1);
+            *self = Self { attempt: self.attempt + 1, offset: 0, path: Some(folder.log()) };
+            if self.attempt > 1 {
+                context.printer.say(&format!("attempt {}", self.attempt));
+            }
+        }
+        self.print(context);
+        Ok(())
+    }
+
+    fn print(&mut self, context: &Context) {
+        // A log that is not there yet comes later.
+        let Some(mut file) = self.path.as_ref().and_then(|path| std::fs::File::open(path).ok()) else { return };
+        let mut bytes = Vec::new();
+        if file.seek(SeekFrom::Start(self.offset)).and_then(|_| file.read_to_end(&mut bytes)).is_ok() {
+            self.offset += bytes.len() as u64;
+            context.printer.bytes(&bytes);
+        }
+    }
+}
+
+/// The table at the end.
+pub(super) fn show_result(context: &Context, ledger: &Ledger, rows: &[RunRow]) -> Result<(), CommandError> {
+    let printer = context.printer;
+    if rows.len() <= MOST_ROWS || printer.is_json() {
+        printer.report(&RunTable { rows, now: now(), ids: Vec::new() });
+    } else {
+        let failed: Vec<RunRow> = rows.iter().filter(|row| row.state != "succeeded").take(MOST_ROWS).cloned().collect();
+        if !failed.is_empty() {
+            printer.report(&RunTable { rows: &failed, now: now(), ids: Vec::new() });
+        }
+        let tally = rows.first().map_or(Ok(Vec::new()), |row| ledger.tally(row.batch))?;
+        let parts: Vec<String> = tally.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        printer.say(&parts.join(", "));
+    }
+    if let Some(row) = rows.iter().find(|row| row.state == "failed") {
+        printer.say(&format!("`yard logs {}` shows what it said", row.name));
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! `yard show`: all about one run.
+
+use clap::Args;
+use serde_json::{Value, json};
+use trainyard_agent::order::{AttemptResult, Source};
+use trainyard_core::spec::format_size;
+use trainyard_engine::ledger::{AttemptRow, Batch, EventRow, RunRow};
+
+use crate::context::Context;
+use crate::error::{CommandError, Exit};
+use crate::report::{Report, RunJson, Style, clock, rfc3339, span, state_text, table};
+
+/// Show all about a run: state, attempts, what happened when
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The run by name, id or prefix of the id
+    run: String,
+}
+
+impl Show {
+    pub(crate) fn run(self, context: &Context) -> Result<Exit, CommandError> {
+        let ledger = context.ledger()?;
+        context.rouse(&ledger)?;
+        let rows = context.resolve(&ledger, std::slice::from_ref(&self.run))?;
+        for row in &rows {
+            let report = OneRun {
+                attempts: ledger.attempts(row.seq)?,
+                events: ledger.events(row.seq)?,
+                batch: ledger.batch(row.batch)?,
+                row: row.clone(),
+            };
+            context.printer.report(&report);
+        }
+        Ok(Exit::Done)
+    }
+}
+
+struct OneRun {
+    row: RunRow,
+    batch: Batch,
+    attempts: Vec<AttemptRow>,
+    events: Vec<EventRow>,
+}
+
+impl OneRun {
+    fn folder(&self) -> String {
+        match &self.batch.source {
+            Source::Snapshot(_) => self.batch.depot.run(self.row.id).work().display().to_string(),
+            Source::InPlace(folder) => folder.display().to_string(),
+        }
+    }
+}
+
+fn attempt_json(attempt: &AttemptRow) -> Value {
+    let result = attempt.result.as_ref();
+    json!({
+        "attempt": attempt.number,
+        "token": attempt.token,
+        "devices": attempt.slot.devices,
+        "started": result.map(|result| rfc3339(result.started)),
+        "ended": result.map(|result| rfc3339(result.ended)),
+        "outcome": result.map(|result| result.outcome.to_string()),
+        "exit_code": result.and_then(|result| result.outcome.exit_code()),
+        "resumed_from": result.and_then(|result| result.resumed_from.clone()),
+        "checkpoint": result.and_then(|result| result.checkpoint.clone()),
+        "peak_memory": result.map(|result| result.peak_memory),
+        "notes": result.map(|result| result.notes.clone()),
+    })
+}
+
+impl Report for OneRun {
+    fn json(&self) -> Value {
+        let mut value = json!(RunJson::of(&self.row));
+        if let Some(fields) = value.as_object_mut() {
+            let event = |event: &EventRow| json!({ "at": rfc3339(event.at), "what": event.what });
+            fields.insert("folder".to_owned(), json!(self.folder()));
+            fields.insert("attempts".to_owned(), self.attempts.iter().map(attempt_json).collect());
+            fields.insert("events".to_owned(), self.events.iter().map(event).collect());
+        }
+        value
+    }
+
+    fn text(&self, style: Style) -> String {
+        let row = &self.row;
+        let mut text = format!("{}  {}  {}\n", style.bold(&row.name), state_text(row, style), style.dim(&row.id.to_string()));
+        let mut field = |name: &str, value: String| {
+            if !value.is_empty() {
+                text.push_str(&format!("{name:10}{value}\n"));
+            }
+        };
+        field("job", row.job.clone());
+        field("target", row.target.clone());
+        field("seed", row.seed.map(|seed| seed.to_string()).unwrap_or_default());
+        field("reason", row.reason.clone().unwrap_or_default());
+        field("exit code", row.exit_code.map(|code| code.to_string()).unwrap_or_default());
+        field("created", clock(row.created));
+        field("started", row.started.map(clock).unwrap_or_default());
+        field("ended", row.ended.map(clock).unwrap_or_default());
+        field("folder", self.folder());
+        for (name, value) in &row.params {
+            field("param", format!("{name} = {}", json!(value)));
+        }
+        for (name, point) in &row.metrics {
+            let value = point.value.map_or_else(|| "not a number".to_owned(), |value| value.to_string());
+            field("metric", format!("{name} = {value} at step {}", point.step));
+        }
+        if !self.attempts.is_empty() {
+            text.push_str(&format!("\n{}", attempts(&self.attempts)));
+        }
+        let event = |event: &EventRow| vec![clock(event.at), event.what.clone()];
+        text.push_str(&format!("\n{}", table(&["WHEN", "WHAT"], self.events.iter().map(event).collect())));
+        text
+    }
+}
+
+fn attempts(attempts: &[AttemptRow]) -> String {
+    let cells = |attempt: &AttemptRow| {
+        let of = |text: fn(&AttemptResult) -> String| attempt.result.as_ref().map(text).unwrap_or_default();
+        vec![
+            attempt.number.to_string(),
+            of(|result| span(result.ended.since(result.started))),
+            of(|result| result.outcome.to_string()),
+            of(|result| format_size(result.peak_memory)),
+            of(|result| result.resumed_from.clone().unwrap_or_default()),
+            of(|result| result.checkpoint.clone().unwrap_or_default()),
+            of(|result| result.notes.join("; ")),
+        ]
+    };
+    let header = ["ATTEMPT", "TIME", "ENDED WITH", "MEMORY", "RESUMED FROM", "CHECKPOINT", "NOTES"];
+    table(&header, attempts.iter().map(cells).collect())
+}

@@ -1,0 +1,115 @@
+//! What every command starts from: where it is, what the files say, and how to reach the rest of the house.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use trainyard_core::spec::{self, Layer, Loaded};
+use trainyard_engine::home::Home;
+use trainyard_engine::ledger::{Filter, Ledger, RunRow};
+use trainyard_engine::yardmaster::{Caller, Start};
+
+use crate::env;
+use crate::error::{CommandError, Exit};
+use crate::report::Printer;
+
+/// The file that makes a folder a project.
+pub(crate) const PROJECT_FILE: &str = "trainyard.toml";
+
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) printer: Printer,
+    pub(crate) home: Home,
+    pub(crate) folder: PathBuf,
+    sets: Vec<String>,
+}
+
+/// A project and what its files say.
+#[derive(Debug)]
+pub(crate) struct Project {
+    pub(crate) folder: PathBuf,
+    pub(crate) loaded: Loaded,
+}
+
+impl Context {
+    pub(crate) fn new(printer: Printer, directory: Option<PathBuf>, sets: Vec<String>) -> Result<Self, CommandError> {
+        let folder = directory.unwrap_or_else(|| PathBuf::from("."));
+        let folder = fs_err::canonicalize(&folder).map_err(|error| {
+            CommandError::new(Exit::Usage, format!("cannot go to `{}`: {error}", folder.display()))
+        })?;
+        Ok(Self { printer, home: env::home(), folder, sets })
+    }
+
+    /// The project this folder belongs to: the nearest one upwards.
+    pub(crate) fn project(&self) -> Result<Project, CommandError> {
+        let folder = self.folder.ancestors().find(|folder| folder.join(PROJECT_FILE).is_file()).ok_or_else(|| {
+            CommandError::new(Exit::Settings, format!("no {PROJECT_FILE} in {} or above", self.folder.display()))
+                .hint("`yard init` writes one")
+        })?;
+        let loaded = self.load(Some(folder))?;
+        Ok(Project { folder: folder.to_owned(), loaded })
+    }
+
+    /// The user's settings, and the project's over them.
+    pub(crate) fn load(&self, project: Option<&Path>) -> Result<Loaded, CommandError> {
+        let mut layers = Vec::new();
+        let files = [Some(self.home.settings()), project.map(|folder| folder.join(PROJECT_FILE))];
+        for path in files.into_iter().flatten() {
+            match fs_err::read_to_string(&path) {
+                Ok(text) => layers.push(Layer { name: self.shown(&path), text }),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(CommandError::new(Exit::Settings, error.to_string())),
+            }
+        }
+        let name = project.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        Ok(spec::load(&layers, &self.sets, &name.unwrap_or_default())?)
+    }
+
+    /// Paths in messages are short where they can be.
+    fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.folder).unwrap_or(path).display().to_string()
+    }
+
+    pub(crate) fn ledger(&self) -> Result<Ledger, CommandError> {
+        self.home.prepare()?;
+        Ok(Ledger::open(&self.home.ledger())?)
+    }
+
+    pub(crate) fn start(&self) -> Result<Start, CommandError> {
+        Ok(Start { program: std::env::current_exe()? })
+    }
+
+    /// Reaches the yardmaster, starting it if need be; it has taken up the ledger when this returns.
+    pub(crate) fn knock(&self, secrets: &BTreeMap<String, String>) -> Result<Caller, CommandError> {
+        Ok(Caller::knock(&self.home, &self.start()?, secrets)?)
+    }
+
+    /// Commands that only look still see to it that what is open gets on, whoever killed the yardmaster.
+    pub(crate) fn rouse(&self, ledger: &Ledger) -> Result<Option<Caller>, CommandError> {
+        if ledger.open_count()? == 0 {
+            return Ok(None);
+        }
+        self.knock(&BTreeMap::new()).map(Some)
+    }
+
+    /// The runs these words mean, in the order given: a run by name, id or prefix, or all runs of the newest
+    /// submission of that job or name.
+    pub(crate) fn resolve(&self, ledger: &Ledger, words: &[String]) -> Result<Vec<RunRow>, CommandError> {
+        let mut found: Vec<RunRow> = Vec::new();
+        for word in words {
+            let rows = match ledger.find(word)? {
+                Some(row) => vec![row],
+                None => group(ledger, word)?,
+            };
+            if rows.is_empty() {
+                return Err(CommandError::new(Exit::Usage, format!("no run `{word}`")).hint("`yard ps -a` lists all runs"));
+            }
+            found.extend(rows.into_iter().filter(|row| !found.iter().any(|other| other.id == row.id)).collect::<Vec<_>>());
+        }
+        Ok(found)
+    }
+}
+
+fn group(ledger: &Ledger, word: &str) -> Result<Vec<RunRow>, CommandError> {
+    let Some(batch) = ledger.newest_batch(word)? else { return Ok(Vec::new()) };
+    Ok(ledger.runs(&Filter { batch: Some(batch), ..Filter::default() })?)
+}

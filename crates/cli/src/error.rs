@@ -1,0 +1,165 @@
+//! One kind of error for people: what went wrong, why, and what to do about it. Its class is the exit code.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use trainyard_core::spec::SpecError;
+use trainyard_engine::home::HomeError;
+use trainyard_engine::ledger::LedgerError;
+use trainyard_engine::snapshot::SnapshotError;
+use trainyard_engine::submit::SubmitError;
+use trainyard_engine::yardmaster::{CallError, YardmasterError};
+
+/// Exit codes are an API; `docs/exit-codes.md` explains each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Done,
+    RunFailed,
+    Usage,
+    Settings,
+    Refused,
+    Unknown,
+    Fault,
+    Interrupted,
+}
+
+impl Exit {
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::RunFailed => 1,
+            Self::Usage => 2,
+            Self::Settings => 3,
+            Self::Refused => 5,
+            Self::Unknown => 6,
+            Self::Fault => 70,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// The word in JSON.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::RunFailed => "run-failed",
+            Self::Usage => "usage",
+            Self::Settings => "settings",
+            Self::Refused => "target-refused",
+            Self::Unknown => "state-unknown",
+            Self::Fault => "fault",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct CommandError {
+    pub(crate) exit: Exit,
+    /// The message, then its causes, outermost first.
+    pub(crate) chain: Vec<String>,
+    pub(crate) hints: Vec<String>,
+}
+
+impl CommandError {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, chain: vec![message.into()], hints: Vec::new() }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    fn of(exit: Exit, error: &dyn Error) -> Self {
+        let mut chain = vec![error.to_string()];
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            // A transparent layer says the same again.
+            if chain.last() != Some(&text) {
+                chain.push(text);
+            }
+            cause = error.source();
+        }
+        Self { exit, chain, hints: Vec::new() }
+    }
+}
+
+impl From<SpecError> for CommandError {
+    fn from(error: SpecError) -> Self {
+        let mut hints: Vec<String> = error.problems.iter().filter_map(|problem| problem.hint.clone()).collect();
+        hints.dedup();
+        Self { exit: Exit::Settings, chain: vec![error.to_string()], hints }
+    }
+}
+
+impl From<HomeError> for CommandError {
+    fn from(error: HomeError) -> Self {
+        Self::of(Exit::Settings, &error).hint("set `YARD_HOME` to a folder you can write to")
+    }
+}
+
+impl From<LedgerError> for CommandError {
+    fn from(error: LedgerError) -> Self {
+        match &error {
+            LedgerError::Ambiguous(_) => Self::of(Exit::Usage, &error).hint("give more digits of the id"),
+            LedgerError::Newer { .. } => Self::of(Exit::Settings, &error).hint("use the newer yard"),
+            LedgerError::Open { .. } | LedgerError::Sql(_) => Self::of(Exit::Settings, &error)
+                .hint("`yard doctor` looks at yard's home; `YARD_HOME` names another"),
+            LedgerError::Unreadable(_) => Self::of(Exit::Fault, &error),
+        }
+    }
+}
+
+impl From<SnapshotError> for CommandError {
+    fn from(error: SnapshotError) -> Self {
+        let told = Self::of(Exit::Settings, &error);
+        match &error {
+            SnapshotError::TooLarge { largest, .. } => {
+                told.hint(format!("leave it out: `exclude = [\"{}/\"]` under `[project]`", largest.display()))
+            }
+            SnapshotError::Write { .. } => told.hint("free some space, or set `YARD_HOME` or `targets.local.depot`"),
+            SnapshotError::Read(_) | SnapshotError::Walk(_) => told.hint("leave it out with `exclude` under `[project]`"),
+            SnapshotError::Pattern(_) => told,
+        }
+    }
+}
+
+impl From<SubmitError> for CommandError {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Snapshot(error) => error.into(),
+            SubmitError::Ledger(error) => error.into(),
+            SubmitError::Arguments { .. } => Self::of(Exit::Settings, &error),
+            SubmitError::Kind { .. } => Self::of(Exit::Refused, &error).hint("`--on local` runs it on this machine"),
+            SubmitError::Image { .. } => Self::of(Exit::Refused, &error).hint("take `image` out to run it bare"),
+            SubmitError::SharedFolder { .. } => {
+                Self::of(Exit::Settings, &error).hint("take `in-place` out, or give one seed")
+            }
+        }
+    }
+}
+
+impl From<CallError> for CommandError {
+    fn from(error: CallError) -> Self {
+        Self::of(Exit::Settings, &error).hint("what was submitted is in the ledger and will be taken up")
+    }
+}
+
+impl From<YardmasterError> for CommandError {
+    fn from(error: YardmasterError) -> Self {
+        Self::of(Exit::Settings, &error)
+    }
+}
+
+impl From<std::io::Error> for CommandError {
+    fn from(error: std::io::Error) -> Self {
+        Self::of(Exit::Settings, &error)
+    }
+}

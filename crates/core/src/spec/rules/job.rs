@@ -1,0 +1,149 @@
+//! Contradictions within one job, and names it uses.
+
+use std::collections::BTreeMap;
+
+use super::dangling;
+use crate::plan::template;
+use crate::spec::image::ImageSpec;
+use crate::spec::job::Setting;
+use crate::spec::problem::Problem;
+use crate::spec::quantity::format_duration;
+use crate::spec::read::Reader;
+use crate::spec::shape::names;
+use crate::time::Span;
+
+pub(super) fn check(name: &str, job: &Reader<'_>, root: &Reader<'_>, problems: &mut Vec<Problem>) {
+    problems.extend(empty_command(job));
+    problems.extend(image(job, root));
+    problems.extend(target(job, root));
+    if let Some(resume) = job.table("resume") {
+        problems.extend(checkpoint_place(job, &resume));
+        problems.extend(warning_time(job, &resume));
+        checkpoint_in_args(&resume, problems);
+    }
+    let params = params(name, job, root);
+    let params: Vec<&str> = params.iter().map(String::as_str).collect();
+    placeholders(job, &params, problems);
+}
+
+fn empty_command(job: &Reader<'_>) -> Option<Problem> {
+    let command: Vec<String> = job.get("command").ok().flatten().unwrap_or_default();
+    if command.first().is_some_and(String::is_empty) {
+        return Some(job.item_problem("command", 0, "the name of the program is empty"));
+    }
+    let script: String = job.get("shell").ok()??;
+    script.trim().is_empty().then(|| job.problem("shell", "there is nothing to run"))
+}
+
+fn image(job: &Reader<'_>, root: &Reader<'_>) -> Option<Problem> {
+    let mut known = root.names_in("images");
+    if root.has("image") {
+        known.push(ImageSpec::DEFAULT);
+    }
+    let name: Option<String> = job.get("image").ok()?;
+    dangling(job, "image", "image", &known).filter(|_| name.as_deref() != Some(ImageSpec::NONE))
+}
+
+fn target(job: &Reader<'_>, root: &Reader<'_>) -> Option<Problem> {
+    if let Some(problem) = dangling(job, "target", "target", &root.names_in("targets")) {
+        return Some(problem);
+    }
+    let name: String = job.get("target").ok()??;
+    let kind: String = root.table("targets")?.table(&name)?.get("kind").ok()??;
+    let is_in_place = job.get("in-place").ok()?.unwrap_or(false);
+    (is_in_place && kind != "local").then(|| {
+        let message = format!("works on targets of kind `local` only, and `{name}` is of kind `{kind}`");
+        job.problem("in-place", message)
+    })
+}
+
+/// A checkpoint outside the outputs would be gone when the next attempt looks for it elsewhere.
+fn checkpoint_place(job: &Reader<'_>, resume: &Reader<'_>) -> Option<Problem> {
+    let glob: String = resume.get("checkpoint").ok()??;
+    let outputs: Vec<String> = job.get("outputs").ok()?.unwrap_or_default();
+    let start = literal_start(&glob);
+    if outputs.iter().any(|output| start.starts_with(&parts(output))) {
+        return None;
+    }
+    let message = if outputs.is_empty() {
+        "lies in none of `outputs`, which is empty".to_owned()
+    } else {
+        format!("lies in none of `outputs`: {}", names(outputs.iter().map(String::as_str)))
+    };
+    let folder = start.first().filter(|_| start.len() > 1 || glob.contains('/'));
+    let hint = folder.map(|folder| format!("add `\"{folder}/\"` to `outputs`"));
+    Some(resume.problem("checkpoint", message).hint(hint))
+}
+
+/// The leading folders of a glob that are no pattern.
+fn literal_start(glob: &str) -> Vec<&str> {
+    let is_literal = |part: &&str| !part.contains(['*', '?', '[', '{']);
+    parts(glob).into_iter().take_while(is_literal).collect()
+}
+
+fn parts(path: &str) -> Vec<&str> {
+    path.split('/').filter(|part| !part.is_empty() && *part != ".").collect()
+}
+
+fn warning_time(job: &Reader<'_>, resume: &Reader<'_>) -> Option<Problem> {
+    let warn = resume.table("warn")?;
+    let before: Span = warn.get("before").ok()??;
+    let time: Span = job.get("time").ok()??;
+    (before >= time).then(|| {
+        let message = format!(
+            "the warning would come before the start: an attempt has {}, and this is {}",
+            format_duration(time),
+            format_duration(before)
+        );
+        warn.problem("before", message)
+    })
+}
+
+fn checkpoint_in_args(resume: &Reader<'_>, problems: &mut Vec<Problem>) {
+    let args: Vec<String> = resume.get("args").ok().flatten().unwrap_or_default();
+    if resume.has("checkpoint") {
+        return;
+    }
+    for (index, arg) in args.iter().enumerate() {
+        if template::names(arg).contains(&"checkpoint") {
+            let message = "uses `{checkpoint}`, but there is no `checkpoint` to look for";
+            let hint = "add `checkpoint = \"logs/**/model_*.pt\"`";
+            problems.push(resume.item_problem("args", index, message).hint(hint.to_owned()));
+        }
+    }
+}
+
+/// The job's own parameters, and those that sweeps over it set.
+fn params(name: &str, job: &Reader<'_>, root: &Reader<'_>) -> Vec<String> {
+    let own = job.names_in("params").into_iter();
+    let sweeps = root.tables("sweeps").into_iter();
+    let sweeps = sweeps.filter(|(_, sweep)| sweep.get::<String>("job").ok().flatten().as_deref() == Some(name));
+    let searched = sweeps.flat_map(|(_, sweep)| sweep.names_in("space"));
+    own.chain(searched).map(str::to_owned).collect()
+}
+
+fn placeholders(job: &Reader<'_>, params: &[&str], problems: &mut Vec<Problem>) {
+    for (reader, key) in [(Some(job.clone()), "command"), (job.table("resume"), "args")] {
+        let Some(reader) = reader else { continue };
+        let texts: Vec<String> = reader.get(key).ok().flatten().unwrap_or_default();
+        for (index, text) in texts.iter().enumerate() {
+            if let Err(error) = template::check(text, params) {
+                problems.push(reader.item_problem(key, index, error.to_string()));
+            }
+        }
+    }
+    if let Ok(Some(script)) = job.get::<String>("shell")
+        && let Err(error) = template::check(&script, params)
+    {
+        problems.push(job.problem("shell", error.to_string()));
+    }
+    let Some(env) = job.table("env") else { return };
+    let settings: BTreeMap<String, Setting> = job.get("env").ok().flatten().unwrap_or_default();
+    for (name, setting) in settings {
+        if let Setting::Text(text) = setting
+            && let Err(error) = template::check(&text, params)
+        {
+            problems.push(env.problem(&name, error.to_string()));
+        }
+    }
+}

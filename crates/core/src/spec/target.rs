@@ -1,0 +1,143 @@
+//! Targets as the rest of the house sees them: a name, and what its kind needs to know.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::job::SecretRef;
+use crate::time::Span;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetSpec {
+    pub name: String,
+    /// The folder at the site; `None` is the kind's own default. Always there for SLURM.
+    pub depot: Option<String>,
+    pub kind: TargetKind,
+}
+
+impl TargetSpec {
+    /// The target that always exists: this machine.
+    pub const LOCAL: &str = "local";
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TargetKind {
+    Local(Limits),
+    Ssh(SshSpec),
+    Slurm(Box<SlurmSpec>),
+    Kubernetes(KubernetesSpec),
+    Runai(RunaiSpec),
+    Ray(RaySpec),
+}
+
+impl TargetKind {
+    /// As it is written in the file.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Local(_) => "local",
+            Self::Ssh(_) => "ssh",
+            Self::Slurm(_) => "slurm",
+            Self::Kubernetes(_) => "kubernetes",
+            Self::Runai(_) => "runai",
+            Self::Ray(_) => "ray",
+        }
+    }
+}
+
+/// How much of a machine may be used; `None` is all of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    pub gpus: Option<GpuLimit>,
+    pub cpus: Option<u32>,
+    /// Bytes.
+    pub memory: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GpuLimit {
+    Count(u32),
+    /// Indices or UUIDs, as the driver names them.
+    Devices(Vec<String>),
+}
+
+/// What runs an image at the site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Container {
+    Docker,
+    Podman,
+    Apptainer,
+    Singularity,
+    Pyxis,
+    None,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SshSpec {
+    pub host: String,
+    pub limits: Limits,
+    pub setup: Vec<String>,
+    /// `None` is the first one found there.
+    pub container: Option<Container>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlurmSpec {
+    /// `None` is this machine.
+    pub host: Option<String>,
+    pub account: Option<String>,
+    pub partition: Option<String>,
+    pub qos: Option<String>,
+    pub constraint: Option<String>,
+    /// May hold `{gpus}`.
+    pub gpu_request: Option<String>,
+    /// `None` is the first one found there.
+    pub container: Option<Container>,
+    pub setup: Vec<String>,
+    pub modules: Vec<String>,
+    /// Without `#SBATCH`.
+    pub directives: Vec<String>,
+    pub mail: Option<String>,
+    pub max_time: Option<Span>,
+    /// `None` is what the site allows.
+    pub resume_by: Option<ResumeBy>,
+}
+
+/// How a run goes on while this machine is switched off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResumeBy {
+    Requeue,
+    Array,
+    Chain,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KubernetesSpec {
+    pub context: Option<String>,
+    pub namespace: Option<String>,
+    /// The name of a secret in the cluster.
+    pub image_pull_secret: Option<String>,
+    pub queue: Option<String>,
+    pub node_selector: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunaiSpec {
+    pub url: String,
+    pub project: String,
+    pub token: SecretRef,
+    /// A file.
+    pub ca: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RaySpec {
+    /// At least one.
+    pub addresses: Vec<String>,
+    pub token: Option<SecretRef>,
+    /// A file.
+    pub ca: Option<String>,
+}

@@ -1,0 +1,93 @@
+//! Carrying out what was decided, after it is in the ledger.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::rc::Rc;
+use std::time::Duration;
+
+use trainyard_agent::order::{Order, Secrets};
+use trainyard_core::id::Token;
+use trainyard_core::spec::{SecretRef, Setting};
+
+use super::keep::Active;
+use crate::target::{Local, Stop, SubmitError, Target};
+
+/// A password manager that waits for a person is not waited for longer than this.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What became of a submission that did not simply work.
+pub(super) struct NotSubmitted {
+    pub(super) token: Token,
+    pub(super) why: SubmitError,
+}
+
+pub(super) fn order(active: &Active, attempt: u32) -> Order {
+    Order {
+        depot: active.batch.depot.clone(),
+        run: active.open.id,
+        name: active.open.name.clone(),
+        attempt,
+        token: Token::new(active.open.id, attempt),
+        job: active.batch.job.clone(),
+        seed: active.open.seed,
+        params: active.open.params.clone(),
+        extra: active.batch.extra.clone(),
+        source: active.batch.source.clone(),
+        env: active.batch.env.clone(),
+        devices: active.slot.as_ref().map(|slot| slot.devices.clone()).unwrap_or_default(),
+    }
+}
+
+/// Secrets are looked up at the last moment, and beside the loop: asking for one may take a while.
+pub(super) async fn submit(local: Rc<Local>, order: Order, known: BTreeMap<String, String>) -> Result<(), NotSubmitted> {
+    let token = order.token.clone();
+    let refused = |why: String| NotSubmitted { token: token.clone(), why: SubmitError::Refused(why) };
+    let mut secrets = Secrets::default();
+    for (name, setting) in &order.job.env {
+        if let Setting::Secret(reference) = setting {
+            let value = reveal(reference, &known).await.map_err(|why| refused(format!("the secret for {name}: {why}")))?;
+            secrets.0.insert(name.clone(), value);
+        }
+    }
+    match local.submit(order, secrets).await {
+        Ok(_) => Ok(()),
+        Err(why) => Err(NotSubmitted { token, why }),
+    }
+}
+
+pub(super) fn has_secrets(order: &Order) -> bool {
+    order.job.env.values().any(|setting| matches!(setting, Setting::Secret(_)))
+}
+
+/// The value, or what is wrong with the reference; never both in one text.
+async fn reveal(reference: &SecretRef, known: &BTreeMap<String, String>) -> Result<String, String> {
+    match reference {
+        SecretRef::Env(name) => known.get(name).cloned().ok_or_else(|| format!("{name} is not set in the shell that submitted it")),
+        SecretRef::File(path) => {
+            let text = fs_err::read_to_string(path).map_err(|error| error.to_string())?;
+            Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+        }
+        SecretRef::Command(argv) => ask(argv).await,
+    }
+}
+
+async fn ask(argv: &[String]) -> Result<String, String> {
+    let [program, arguments @ ..] = argv else { return Err("the command is empty".to_owned()) };
+    let mut command = tokio::process::Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(PATIENCE, command.output())
+        .await
+        .map_err(|_| format!("`{program}` took more than a minute"))?
+        .map_err(|error| format!("`{program}`: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("`{program}` ended with {}", output.status));
+    }
+    let text = String::from_utf8(output.stdout).map_err(|_| format!("`{program}` wrote no text"))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+pub(super) async fn stop(local: &Local, active: &Active, attempt: u32) {
+    let handle = active.handle(attempt);
+    // What cannot be reached now is asked again with the next look at the attempt.
+    drop(local.stop(&handle, Stop::Gently).await);
+}

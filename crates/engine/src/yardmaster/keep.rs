@@ -1,0 +1,275 @@
+//! What the yardmaster has in hand: open runs, what they wait for, and what is not yet in the ledger.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+
+use trainyard_agent::checkpoint::{Doubt, Finder};
+use trainyard_agent::order::{AttemptResult, Metrics, Source};
+use trainyard_core::id::{RunId, Token};
+use trainyard_core::plan::slots::{Slot, Slots};
+use trainyard_core::run::{Effect, Ending, Event, Outcome, State, decide};
+use trainyard_core::time::Instant;
+
+use crate::ledger::{Batch, Change, Ledger, LedgerError, OpenRun, Request};
+use crate::target::{Handle, News, Observation};
+
+/// An open run and its batch.
+#[derive(Debug)]
+pub(super) struct Active {
+    pub(super) open: OpenRun,
+    pub(super) batch: Rc<Batch>,
+    pub(super) slot: Option<Slot>,
+    metrics: Metrics,
+}
+
+impl Active {
+    pub(super) fn handle(&self, attempt: u32) -> Handle {
+        let (depot, run) = (self.batch.depot.clone(), self.open.id);
+        Handle { depot, run, attempt, token: Token::new(run, attempt) }
+    }
+}
+
+pub(super) struct Keep {
+    pub(super) runs: HashMap<RunId, Active>,
+    pub(super) slots: Slots,
+    /// Not yet in the ledger.
+    pub(super) changes: Vec<Change>,
+    /// To be carried out once the changes are in the ledger.
+    pub(super) effects: Vec<(RunId, Effect)>,
+    /// Attempts whose fate is to be found out.
+    pub(super) doubts: BTreeSet<Token>,
+    batches: HashMap<i64, Rc<Batch>>,
+    delayed: BTreeMap<(Instant, i64), RunId>,
+    last_seq: i64,
+}
+
+impl Keep {
+    pub(super) fn new(slots: Slots) -> Self {
+        Self {
+            runs: HashMap::new(),
+            slots,
+            changes: Vec::new(),
+            effects: Vec::new(),
+            doubts: BTreeSet::new(),
+            batches: HashMap::new(),
+            delayed: BTreeMap::new(),
+            last_seq: 0,
+        }
+    }
+
+    /// Runs that commands have put into the ledger since the last look.
+    pub(super) fn fetch(&mut self, ledger: &Ledger) -> Result<Vec<Active>, LedgerError> {
+        let mut found = Vec::new();
+        for open in ledger.open_after(self.last_seq)? {
+            let batch = self.batch(ledger, open.batch)?;
+            let attempts = if open.run.last_attempt > 0 { ledger.attempts(open.seq)? } else { Vec::new() };
+            let slot = attempts.into_iter().next_back().map(|attempt| attempt.slot);
+            found.push(Active { open, batch, slot, metrics: Metrics::new() });
+        }
+        Ok(found)
+    }
+
+    pub(super) fn take_up(&mut self, found: Vec<Active>, now: Instant) {
+        for active in found {
+            self.last_seq = self.last_seq.max(active.open.seq);
+            self.enter(active, now);
+        }
+    }
+
+    /// What people want of runs that are taken up already.
+    pub(super) fn hear_requests(&mut self, ledger: &Ledger, now: Instant) -> Result<(), LedgerError> {
+        let (last, requests) = ledger.requests()?;
+        for (seq, request) in requests {
+            let run = self.runs.values().find(|active| active.open.seq == seq).map(|active| active.open.id);
+            match (request, run) {
+                (Request::Cancel, Some(run)) => self.happen(run, &Event::CancelAsked, "cancel asked", now),
+                (Request::Cancel, None) => {}
+            }
+        }
+        if last > 0 {
+            self.changes.push(Change::RequestsUpTo { id: last });
+        }
+        Ok(())
+    }
+
+    fn batch(&mut self, ledger: &Ledger, id: i64) -> Result<Rc<Batch>, LedgerError> {
+        if let Some(batch) = self.batches.get(&id) {
+            return Ok(Rc::clone(batch));
+        }
+        self.batches.retain(|_, batch| Rc::strong_count(batch) > 1);
+        let batch = Rc::new(ledger.batch(id)?);
+        self.batches.insert(id, Rc::clone(&batch));
+        Ok(batch)
+    }
+
+    /// A run that is new, or that an earlier yardmaster left.
+    fn enter(&mut self, active: Active, now: Instant) {
+        let id = active.open.id;
+        let state = active.open.run.state.clone();
+        match (&state, &active.slot) {
+            (State::Queued { not_before, .. }, _) => {
+                let not_before = *not_before;
+                self.runs.insert(id, active);
+                self.queue(id, not_before, now);
+            }
+            (_, slot) => {
+                if let Some(slot) = slot {
+                    self.slots.adopt(id, slot.clone());
+                }
+                self.doubts.extend(state.attempt().map(|attempt| Token::new(id, attempt)));
+                self.runs.insert(id, active);
+            }
+        }
+    }
+
+    pub(super) fn queue(&mut self, id: RunId, not_before: Option<Instant>, now: Instant) {
+        let Some(active) = self.runs.get(&id) else { return };
+        let (seq, demand) = (active.open.seq, active.batch.demand());
+        if let Some(later) = not_before.filter(|at| *at > now) {
+            self.delayed.insert((later, seq), id);
+        } else if let Some(why) = self.slots.capacity().refuse(&demand) {
+            self.happen(id, &Event::Refused { why: why.clone() }, &why, now);
+        } else {
+            self.slots.wait(id, u64::try_from(seq).unwrap_or(0), demand);
+        }
+    }
+
+    /// Runs whose back-off is over join the queue; runs for which there is room are placed.
+    pub(super) fn place(&mut self, now: Instant) {
+        while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
+            let id = entry.remove();
+            self.queue(id, None, now);
+        }
+        while let Some((id, slot)) = self.slots.next() {
+            let Some(active) = self.runs.get_mut(&id) else { continue };
+            active.slot = Some(slot.clone());
+            let (seq, number) = (active.open.seq, active.open.run.last_attempt + 1);
+            let token = Token::new(id, number);
+            self.happen(id, &Event::Placed, "placed", now);
+            self.changes.push(Change::Attempt { seq, number, token, slot, at: now });
+        }
+    }
+
+    /// Attempts in doubt that are still somebody's.
+    pub(super) fn doubtful(&mut self) -> Vec<Handle> {
+        self.doubts.retain(|token| token.parts().is_some_and(|(run, _)| self.runs.contains_key(&run)));
+        let handle = |token: &Token| {
+            let (run, attempt) = token.parts()?;
+            Some(self.runs.get(&run)?.handle(attempt))
+        };
+        self.doubts.iter().filter_map(handle).collect()
+    }
+
+    pub(super) fn next_wake(&self) -> Option<Instant> {
+        self.delayed.keys().next().map(|(at, _)| *at)
+    }
+
+    /// The one way a run changes here.
+    pub(super) fn happen(&mut self, id: RunId, event: &Event, what: &str, now: Instant) {
+        let Some(active) = self.runs.get_mut(&id) else { return };
+        let decision = decide(&active.open.run, event, now);
+        if !decision.changed {
+            return;
+        }
+        active.open.run = decision.next.clone();
+        let occupies = decision.next.state.attempt().is_some();
+        let has_ended = decision.next.state.has_ended();
+        let change = Change::State { seq: active.open.seq, run: decision.next, at: now, what: what.to_owned() };
+        self.changes.push(change);
+        if !occupies {
+            self.slots.release(id);
+        }
+        for effect in decision.effects {
+            match effect {
+                Effect::Queue { not_before } => self.queue(id, not_before, now),
+                Effect::Submit { .. } | Effect::Stop { .. } => self.effects.push((id, effect)),
+            }
+        }
+        if has_ended {
+            self.runs.remove(&id);
+        }
+    }
+
+    /// What a target said by itself.
+    pub(super) fn hear(&mut self, news: News, now: Instant) {
+        match news {
+            News::Started { token, at } => self.started(&token, Some(at), now),
+            News::Beat { token, status } => self.beat(&token, status.metrics),
+            News::Changed { token } => {
+                self.doubts.insert(token);
+            }
+            News::Ended { result } => self.ended(*result, now),
+        }
+    }
+
+    pub(super) fn observed(&mut self, handle: &Handle, seen: Observation, now: Instant) {
+        let (run, attempt) = (handle.run, handle.attempt);
+        if !matches!(seen, Observation::Doubt { .. }) {
+            self.doubts.remove(&handle.token);
+        }
+        match seen {
+            Observation::Running { since } => self.started(&handle.token, since, now),
+            Observation::Ended { result } => self.ended(*result, now),
+            Observation::NeverStarted | Observation::Gone => {
+                self.happen(run, &Event::NeverStarted { attempt }, "never started, queued again", now);
+            }
+            Observation::Lost { why } => {
+                let ending = self.lost(handle, why, now);
+                let what = format!("attempt {attempt}: {}", ending.outcome);
+                self.happen(run, &Event::Ended { attempt, ending }, &what, now);
+            }
+            Observation::Doubt { .. } => {}
+        }
+    }
+
+    pub(super) fn beat(&mut self, token: &Token, metrics: Metrics) {
+        let active = token.parts().and_then(|(run, _)| self.runs.get_mut(&run));
+        if let Some(active) = active.filter(|active| active.metrics != metrics) {
+            active.metrics.clone_from(&metrics);
+            self.changes.push(Change::Metrics { seq: active.open.seq, metrics });
+        }
+    }
+
+    fn started(&mut self, token: &Token, at: Option<Instant>, now: Instant) {
+        let Some((run, attempt)) = token.parts() else { return };
+        let Some(active) = self.runs.get(&run) else { return };
+        self.changes.push(Change::Started { seq: active.open.seq, at: at.unwrap_or(now) });
+        self.happen(run, &Event::Started { attempt }, &format!("attempt {attempt} started"), now);
+    }
+
+    fn ended(&mut self, result: AttemptResult, now: Instant) {
+        let Some((run, attempt)) = result.token.parts() else { return };
+        let Some(active) = self.runs.get(&run) else { return };
+        let seq = active.open.seq;
+        self.changes.push(Change::Started { seq, at: result.started });
+        if !result.metrics.is_empty() {
+            self.changes.push(Change::Metrics { seq, metrics: result.metrics.clone() });
+        }
+        let (ending, what) = (result.ending(), format!("attempt {attempt}: {}", result.outcome));
+        self.changes.push(Change::Result { seq, number: attempt, result: Box::new(result) });
+        self.happen(run, &Event::Ended { attempt, ending }, &what, now);
+    }
+
+    /// An attempt without a result: whether it got anywhere is read from the working folder.
+    fn lost(&self, handle: &Handle, why: String, now: Instant) -> Ending {
+        let outcome = Outcome::Lost { why };
+        let Some(active) = self.runs.get(&handle.run) else {
+            return Ending { outcome, lasted: now.since(now), new_checkpoint: None };
+        };
+        let since = match &active.open.run.state {
+            State::Starting { since, .. } | State::Running { since, .. } | State::Cancelling { since, .. } => *since,
+            _ => now,
+        };
+        let work = match &active.batch.source {
+            Source::Snapshot(_) => handle.depot.run(handle.run).work(),
+            Source::InPlace(folder) => folder.clone(),
+        };
+        let pattern = active.batch.job.resume.checkpoint.as_ref();
+        let finder = pattern.and_then(|pattern| Finder::new(&work, pattern).ok());
+        let new_checkpoint = finder.map(|finder| {
+            let began = std::time::UNIX_EPOCH + std::time::Duration::from_millis(since.0.unsigned_abs());
+            finder.newest(&Doubt::default()).is_some_and(|name| finder.is_newer(&name, began))
+        });
+        Ending { outcome, lasted: now.since(since), new_checkpoint }
+    }
+}

@@ -1,0 +1,288 @@
+//! The loop.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::net::UnixListener;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant as Clock;
+use trainyard_agent::depot::Depot;
+use trainyard_agent::disk::now;
+use trainyard_core::id::RunId;
+use trainyard_core::plan::slots::{Capacity, Slots};
+use trainyard_core::run::{Effect, Event};
+
+use super::effects::{self, NotSubmitted};
+use super::keep::Keep;
+use super::lock::{Lock, LockError};
+use super::socket::{self, Answer, Visit};
+use crate::home::Home;
+use crate::ledger::{Commit, Ledger, LedgerError};
+use crate::target::{Declared, Local, News, SubmitError, Target, capacity};
+
+/// How a yardmaster behaves on this machine.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub program: PathBuf,
+    pub depot: Depot,
+    /// Leaves after this long without an open run or a visitor.
+    pub idle: Duration,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum YardmasterError {
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error("cannot open the door")]
+    Door(#[source] std::io::Error),
+}
+
+/// A ledger that refuses (a full disk) and attempts in doubt are tried again this often.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Attempts of agents that others started report to nobody.
+const LOOK: Duration = Duration::from_secs(2);
+/// Agents without work are kept this long.
+const DISMISS: Duration = Duration::from_secs(5);
+
+/// Runs until idle, told to leave, or terminated. `ready` is called when visitors are answered.
+pub async fn serve(home: &Home, settings: Settings, ready: impl FnOnce()) -> Result<(), YardmasterError> {
+    let lock = Lock::take(home)?;
+    let ledger = Ledger::open(&home.ledger())?;
+    let listener = socket::open(home).map_err(YardmasterError::Door)?;
+    let mut yard = Yardmaster::new(ledger, settings);
+    yard.take_up().await;
+    yard.settle().await;
+    ready();
+    let done = yard.run(listener).await;
+    drop(lock);
+    done
+}
+
+struct Yardmaster {
+    ledger: Ledger,
+    settings: Settings,
+    /// What the slot table was made from.
+    declared: Option<Declared>,
+    local: Rc<Local>,
+    keep: Keep,
+    secrets: BTreeMap<String, String>,
+    news: mpsc::UnboundedReceiver<News>,
+    failures: mpsc::UnboundedReceiver<NotSubmitted>,
+    failed: mpsc::UnboundedSender<NotSubmitted>,
+    changes: watch::Sender<u64>,
+    /// One clone per visitor.
+    stay: Rc<()>,
+    busy_until: Clock,
+    /// The ledger refused; what it should hold is kept until it takes it.
+    refused: bool,
+}
+
+impl Yardmaster {
+    fn new(ledger: Ledger, settings: Settings) -> Self {
+        let (sender, news) = mpsc::unbounded_channel();
+        let (failed, failures) = mpsc::unbounded_channel();
+        let local = Local::new(settings.depot.clone(), Declared::default(), settings.program.clone(), sender);
+        Self {
+            ledger,
+            keep: Keep::new(Slots::new(Capacity::default())),
+            declared: None,
+            local: Rc::new(local),
+            settings,
+            secrets: BTreeMap::new(),
+            news,
+            failures,
+            failed,
+            changes: watch::Sender::new(0),
+            stay: Rc::new(()),
+            busy_until: Clock::now(),
+            refused: false,
+        }
+    }
+
+    async fn run(&mut self, listener: UnixListener) -> Result<(), YardmasterError> {
+        let (visits, mut visitors) = mpsc::unbounded_channel::<Visit>();
+        let mut terminate =
+            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map_err(YardmasterError::Door)?;
+        loop {
+            if self.is_idle() {
+                return Ok(());
+            }
+            let wake = self.next_wake();
+            tokio::select! {
+                biased;
+                _ = terminate.recv() => return Ok(()),
+                Some(news) = self.news.recv() => self.keep.hear(news, now()),
+                Some(failure) = self.failures.recv() => self.not_submitted(failure),
+                Some(visit) = visitors.recv() => if !self.welcome(visit).await { return Ok(()) },
+                Ok((stream, _)) = listener.accept() => {
+                    let visitor = socket::receive(stream, visits.clone(), self.changes.subscribe(), Rc::clone(&self.stay));
+                    tokio::task::spawn_local(async move { drop(visitor.await) });
+                },
+                () = tokio::time::sleep_until(wake) => self.on_time().await,
+            }
+            while let Ok(news) = self.news.try_recv() {
+                self.keep.hear(news, now());
+            }
+            self.settle().await;
+        }
+    }
+
+    /// False when the visitor is of another build: this yardmaster makes room.
+    async fn welcome(&mut self, visit: Visit) -> bool {
+        let same = visit.knock.build == super::call::build();
+        self.secrets.extend(visit.knock.secrets);
+        if same {
+            self.take_up().await;
+            self.settle().await;
+        }
+        // A visitor that has left already needs no answer.
+        let _ = visit.answer.send(if same { Answer::Seen } else { Answer::Leaving });
+        if !same {
+            // The answer is written by another task; let it.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        same
+    }
+
+    async fn take_up(&mut self) {
+        if let Err(error) = self.try_take_up().await {
+            self.complain(&error);
+        }
+    }
+
+    async fn try_take_up(&mut self) -> Result<(), LedgerError> {
+        let found = self.keep.fetch(&self.ledger)?;
+        // The newest submission knows best what the machine is.
+        if let Some(newest) = found.last().filter(|newest| self.declared.as_ref() != Some(&newest.batch.declared)) {
+            let declared = newest.batch.declared.clone();
+            self.keep.slots.resize(capacity(&declared).await);
+            self.declared = Some(declared);
+        }
+        self.keep.take_up(found, now());
+        self.keep.hear_requests(&self.ledger, now())
+    }
+
+    /// Finds out doubts, places what fits, remembers, acts: until nothing more follows from it.
+    async fn settle(&mut self) {
+        self.look().await;
+        self.keep.place(now());
+        loop {
+            let commit = if self.refused { Commit::Durable } else { Commit::Quick };
+            if let Err(error) = self.ledger.apply(commit, &self.keep.changes) {
+                self.complain(&error);
+                return;
+            }
+            self.refused = false;
+            if !self.keep.changes.is_empty() {
+                self.keep.changes.clear();
+                self.changes.send_modify(|count| *count += 1);
+            }
+            let effects = std::mem::take(&mut self.keep.effects);
+            for (run, effect) in effects {
+                self.act(run, effect).await;
+            }
+            if self.keep.changes.is_empty() && self.keep.effects.is_empty() {
+                break;
+            }
+        }
+        if !self.keep.runs.is_empty() || Rc::strong_count(&self.stay) > 1 {
+            self.busy_until = Clock::now();
+        }
+    }
+
+    async fn look(&mut self) {
+        let handles = self.keep.doubtful();
+        if handles.is_empty() {
+            return;
+        }
+        // "Could not ask" leaves the doubt as it is.
+        let Ok(seen) = self.local.observe(&handles).await else { return };
+        for (handle, seen) in handles.iter().zip(seen) {
+            self.keep.observed(handle, seen, now());
+        }
+    }
+
+    async fn act(&mut self, run: RunId, effect: Effect) {
+        match effect {
+            Effect::Submit { attempt } => {
+                let Some(active) = self.keep.runs.get(&run) else { return };
+                let order = effects::order(active, attempt);
+                let (local, known, failed) = (Rc::clone(&self.local), self.secrets.clone(), self.failed.clone());
+                let needs_secrets = effects::has_secrets(&order);
+                let submitting = async move {
+                    if let Err(failure) = effects::submit(local, order, known).await {
+                        drop(failed.send(failure));
+                    }
+                };
+                if needs_secrets {
+                    tokio::task::spawn_local(submitting);
+                } else {
+                    submitting.await;
+                }
+            }
+            Effect::Stop { attempt } => {
+                if let Some(active) = self.keep.runs.get(&run) {
+                    effects::stop(&self.local, active, attempt).await;
+                }
+            }
+            Effect::Queue { .. } => {}
+        }
+    }
+
+    fn not_submitted(&mut self, failure: NotSubmitted) {
+        let Some((run, _)) = failure.token.parts() else { return };
+        match failure.why {
+            SubmitError::Refused(why) => self.keep.happen(run, &Event::Refused { why: why.clone() }, &why, now()),
+            SubmitError::Unreachable(error) => {
+                let why = format!("cannot start an agent: {error}");
+                self.keep.happen(run, &Event::Refused { why: why.clone() }, &why, now());
+            }
+            SubmitError::Unsure(_) => {
+                self.keep.doubts.insert(failure.token);
+            }
+        }
+    }
+
+    async fn on_time(&mut self) {
+        for (token, status) in self.local.adopted() {
+            if let Some(status) = status {
+                self.keep.beat(&token, status.metrics);
+            }
+        }
+        if self.busy_until.elapsed() > DISMISS || self.keep.slots.waiting() == 0 {
+            self.local.dismiss_idle();
+        }
+        if self.refused {
+            self.take_up().await;
+        }
+    }
+
+    fn next_wake(&self) -> Clock {
+        let mut wake = if self.keep.runs.is_empty() { self.settings.idle } else { LOOK };
+        if self.refused || !self.keep.doubts.is_empty() {
+            wake = wake.min(AGAIN);
+        }
+        if let Some(at) = self.keep.next_wake() {
+            wake = wake.min(at.since(now()).as_duration() + Duration::from_millis(1));
+        }
+        Clock::now() + wake.min(DISMISS)
+    }
+
+    fn is_idle(&self) -> bool {
+        let nobody = self.keep.runs.is_empty() && Rc::strong_count(&self.stay) == 1 && !self.refused;
+        nobody && self.busy_until.elapsed() >= self.settings.idle
+    }
+
+    /// The log is for whoever asks why; the state of a run does not depend on it.
+    fn complain(&mut self, error: &dyn std::error::Error) {
+        use std::io::Write;
+        self.refused = true;
+        let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+        let line = format!("{} {error}{cause}\n", now().0);
+        drop(std::io::stderr().write_all(line.as_bytes()));
+    }
+}
