@@ -28,7 +28,7 @@ pub enum Holder {
 
 /// `AlreadyExists` means that another agent has it. The claim appears whole or not at all.
 pub fn take(folder: &AttemptFolder, token: &Token) -> io::Result<()> {
-    fs_err::create_dir_all(folder.path())?;
+    folder.create()?;
     let claim = Claim { token: token.clone(), agent: Identity::mine()? };
     let beside = folder.path().join(format!("claim.{}.tmp", std::process::id()));
     fs_err::write(&beside, serde_json::to_vec(&claim)?)?;

@@ -86,6 +86,19 @@ impl AttemptFolder {
         &self.path
     }
 
+    /// Makes the folder and those above it, from the top: all but the last are mostly there or mostly not.
+    pub fn create(&self) -> std::io::Result<()> {
+        let mut missing: Vec<&Path> = self.path.ancestors().take(3).collect();
+        while let Some(folder) = missing.pop() {
+            match std::fs::create_dir(folder) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return fs_err::create_dir_all(&self.path),
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Made once, by the agent that runs the attempt; see [`crate::claim`].
     pub fn claim(&self) -> PathBuf {
         self.path.join("claim.json")

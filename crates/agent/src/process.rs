@@ -20,7 +20,12 @@ pub struct Identity {
 
 impl Identity {
     pub fn mine() -> io::Result<Self> {
-        Self::of(i32::try_from(std::process::id()).unwrap_or(i32::MAX))
+        static MINE: std::sync::OnceLock<Identity> = std::sync::OnceLock::new();
+        if let Some(mine) = MINE.get() {
+            return Ok(mine.clone());
+        }
+        let mine = Self::of(i32::try_from(std::process::id()).unwrap_or(i32::MAX))?;
+        Ok(MINE.get_or_init(|| mine).clone())
     }
 
     pub fn of(pid: i32) -> io::Result<Self> {

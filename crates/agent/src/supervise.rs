@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use trainyard_core::id::Token;
 use trainyard_core::run::Outcome;
 use trainyard_core::spec::JobSpec;
-use trainyard_core::time::Instant;
+use trainyard_core::time::{Instant, Span};
 
 use crate::checkpoint::{Doubt, Finder};
 use crate::depot::AttemptFolder;
@@ -65,9 +65,14 @@ pub fn supervise(order: &Order, secrets: &Secrets, overseer: &mut dyn Overseer) 
     Ok(result)
 }
 
+/// A shorter attempt is sooner repeated than its result is on the disk.
+const WORTH_SYNCING: Span = Span::seconds(1);
+
 /// A result is worth waiting for: with the disk full and nobody listening, this agent is all that knows it.
 fn record(folder: &AttemptFolder, result: &AttemptResult, overseer: &mut dyn Overseer) {
-    while replace_json(&folder.result(), result, Durability::Synced).is_err() {
+    let long = result.ended.since(result.started) >= WORTH_SYNCING;
+    let durability = if long { Durability::Synced } else { Durability::Cached };
+    while replace_json(&folder.result(), result, durability).is_err() {
         if overseer.is_heard() {
             return;
         }

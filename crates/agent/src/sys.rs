@@ -9,11 +9,16 @@ use std::process::Command;
 
 use rustix::process::Pid;
 
-/// The child leads its own session, and dies with the agent: the kernel sends SIGKILL when the agent's thread ends.
+/// The child leads its own session, has no signal blocked or ignored, and dies with the agent: the kernel sends
+/// SIGKILL when the agent's thread ends.
 pub(crate) fn detach(command: &mut Command) {
-    // SAFETY: the hook runs between fork and exec; it makes two system calls and allocates nothing.
+    // SAFETY: the hook runs between fork and exec; it makes a few system calls and allocates nothing.
     unsafe {
         command.pre_exec(|| {
+            let mut none: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut none);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
             rustix::process::setsid()?;
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
             Ok(())
@@ -68,8 +73,7 @@ pub(crate) fn reap() -> io::Result<Reap> {
     }
 }
 
-/// From here on SIGTERM and SIGINT do not end this process but can be read from the descriptor. std gives
-/// children an empty signal mask, so they do not inherit this.
+/// From here on SIGTERM and SIGINT do not end this process but can be read from the descriptor.
 pub(crate) fn stop_signals() -> io::Result<OwnedFd> {
     // SAFETY: the set is initialised by sigemptyset before use; the descriptor returned is ours alone.
     unsafe {

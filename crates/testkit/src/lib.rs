@@ -1,1 +1,8 @@
-//! placeholder
+//! For tests only: a yard of its own in a temporary home, waiting for conditions, and what is left running.
+
+pub mod processes;
+pub mod waiting;
+pub mod yard;
+
+pub use waiting::{eventually, within};
+pub use yard::{Output, Yard};

@@ -1,10 +1,10 @@
 //! The record framing: `u64 length | u32 sum of the length | data | u32 sum of the data`, little-endian, records
 //! one after the other with nothing before, between or behind.
 
-use crate::checksum::masked;
+use crate::checksum::{masked, masked_length};
 
 pub(crate) const HEADER: usize = 12;
-pub(crate) const FOOTER: usize = 4;
+const FOOTER: usize = 4;
 
 /// What the bytes at a record's start turn out to be. `size` is that of the whole record with its frame.
 #[derive(Debug, PartialEq)]
@@ -31,11 +31,10 @@ pub(crate) fn first(bytes: &[u8]) -> Frame<'_> {
         return Frame::Short { size: HEADER as u64 };
     };
     let [l0, l1, l2, l3, l4, l5, l6, l7, sum @ ..] = *header;
-    let length = [l0, l1, l2, l3, l4, l5, l6, l7];
-    if masked(&length) != u32::from_le_bytes(sum) {
+    let length = u64::from_le_bytes([l0, l1, l2, l3, l4, l5, l6, l7]);
+    if masked_length(length) != u32::from_le_bytes(sum) {
         return Frame::BadLength;
     }
-    let length = u64::from_le_bytes(length);
     let Some(size) = length.checked_add((HEADER + FOOTER) as u64) else { return Frame::BadLength };
     let whole = usize::try_from(length).ok().and_then(|length| {
         let (payload, rest) = rest.split_at_checked(length)?;

@@ -49,7 +49,7 @@ pub use event::{Datum, Event, Metadata, Summary, Value, Values, What};
 pub use folder::Folder;
 pub use reader::{Lost, Polled, ReadError, Reader, State};
 pub use run::{EventFile, Gain, Run};
-pub use series::{Block, Point, Series};
+pub use series::{Block, Column, Point, Series};
 pub use tags::{Kind, Overlap, Tag};
 pub use tensor::Tensor;
 pub use wire::Malformed;

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use crate::buffer::Buffer;
 use crate::event::Event;
-use crate::frame::{self, FOOTER, Frame, HEADER};
+use crate::frame::{self, Frame, HEADER};
 
 /// No writer makes such records: TensorBoard's largest are single images and graphs of some megabytes.
 const LARGEST_RECORD: u64 = 64 << 20;
@@ -190,7 +190,7 @@ impl Pass<'_> {
                     }
                 }
                 Frame::BadData { size } => {
-                    if self.is_hole(size - FOOTER, size + HEADER)? {
+                    if self.is_hole(size)? {
                         self.look_again();
                         return Ok(());
                     }
@@ -198,7 +198,7 @@ impl Pass<'_> {
                     self.pass_over(size);
                 }
                 Frame::BadLength => {
-                    if self.is_hole(0, HEADER)? {
+                    if self.is_hole(HEADER)? {
                         self.look_again();
                     } else {
                         self.buffer.consume(usize::MAX);
@@ -240,11 +240,12 @@ impl Pass<'_> {
         Ok(came)
     }
 
-    /// Whether the record at hand has only zeros in this range, as far as the file goes.
-    fn is_hole(&mut self, from: usize, to: usize) -> io::Result<bool> {
-        let to = (self.reader.length - self.reader.offset).min(to as u64);
+    /// Whether zeros began within the first `size` bytes of the record at hand: its last byte and what follows, for as
+    /// much as a header, or as the file has.
+    fn is_hole(&mut self, size: usize) -> io::Result<bool> {
+        let to = (self.reader.length - self.reader.offset).min((size + HEADER) as u64);
         self.fill(to)?;
-        Ok(self.buffer.unread().iter().take(to as usize).skip(from).all(|byte| *byte == 0))
+        Ok(self.buffer.unread().iter().take(to as usize).skip(size - 1).all(|byte| *byte == 0))
     }
 
     /// Forgets what was read of the record at hand.
@@ -306,10 +307,10 @@ mod tests {
         let bytes = written();
         let (_folder, mut reader) = reader_of(&bytes);
         poll(&mut reader);
-        fs::write(reader.path(), &bytes[..bytes.len() / 2]).expect("a file");
+        fs::write(reader.path(), &bytes[..bytes.len() - 5]).expect("a file");
         assert_eq!(poll(&mut reader), Polled { state: State::StartedOver, ..Polled::default() });
         let again = poll(&mut reader);
-        assert_eq!((again.events, again.state), (2, State::Torn));
+        assert_eq!((again.events, again.state), (3, State::Torn));
     }
 
     #[test]
@@ -330,8 +331,7 @@ mod tests {
     #[test]
     fn zeros_are_awaited() {
         let bytes = written();
-        let record = bytes.len() - 8;
-        for hole in [record, bytes.len() / 2 + 3, 0] {
+        for hole in 0..bytes.len() {
             let mut holed = bytes.clone();
             holed[hole..].fill(0);
             let (_folder, mut reader) = reader_of(&holed);

@@ -104,7 +104,8 @@ impl Run {
         self.undecodable
     }
 
-    /// How often all series were emptied and read anew because a file had become shorter.
+    /// How often all series were emptied and read anew because a file had become shorter. What only deleted files held
+    /// is then gone.
     pub fn started_over(&self) -> u64 {
         self.started_over
     }
@@ -188,7 +189,7 @@ impl Run {
 fn take(tags: &mut Tags, overlap: Overlap, event: Event<'_>) -> Option<u64> {
     match event.what {
         What::Summary(summary) => tags.take((event.step, event.wall_time), summary, overlap).ok(),
-        What::SessionStart if overlap != Overlap::Keep => {
+        What::SessionStart if overlap == Overlap::Declared => {
             tags.drop_from(event.step);
             Some(0)
         }

@@ -1,12 +1,14 @@
 //! The points of one scalar in columns: 20 bytes each, or 24 where single precision does not hold the values.
 //!
 //! Points are kept in blocks of 1,024 that are never moved once full, so that appending to a long series copies
-//! nothing. Only the last block has spare room, for 127 points at most.
+//! nothing. Only the last block has spare room: for 127 points at most, or for three in a hundred of a long series.
 
 use std::iter;
 
 const BLOCK: usize = 1024;
 const SPARE: usize = 128;
+/// From this many blocks on a whole new one is little against what is there.
+const LONG: usize = 32;
 
 /// One value and when it was had.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,9 +39,16 @@ impl Series {
     #[inline]
     pub fn push(&mut self, point: Point) {
         if self.open.len() == BLOCK {
-            self.full.push(std::mem::take(&mut self.open));
+            self.open_block();
         }
         self.open.push(point);
+    }
+
+    #[cold]
+    fn open_block(&mut self) {
+        let is_long = self.full.len() >= LONG;
+        let next = if is_long { Block::with_room() } else { Block::default() };
+        self.full.push(std::mem::replace(&mut self.open, next));
     }
 
     pub fn get(&self, index: usize) -> Option<Point> {
@@ -112,6 +121,13 @@ pub struct Block {
     values: Values,
 }
 
+/// The values of a block. They are of double precision only if one of them needs it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Column<'a> {
+    Single(&'a [f32]),
+    Double(&'a [f64]),
+}
+
 #[derive(Debug, Clone)]
 enum Values {
     Single(Vec<f32>),
@@ -138,8 +154,11 @@ impl Block {
         &self.wall_times
     }
 
-    pub fn values(&self) -> impl ExactSizeIterator<Item = f64> {
-        (0..self.len()).map(|index| self.value(index).unwrap_or(f64::NAN))
+    pub fn values(&self) -> Column<'_> {
+        match &self.values {
+            Values::Single(values) => Column::Single(values),
+            Values::Double(values) => Column::Double(values),
+        }
     }
 
     pub fn value(&self, index: usize) -> Option<f64> {
@@ -159,6 +178,11 @@ impl Block {
         append(&mut self.steps, point.step);
         append(&mut self.wall_times, point.wall_time);
         self.values.push(point.value);
+    }
+
+    fn with_room() -> Self {
+        let (steps, wall_times) = (Vec::with_capacity(BLOCK), Vec::with_capacity(BLOCK));
+        Self { steps, wall_times, values: Values::Single(Vec::with_capacity(BLOCK)) }
     }
 
     fn pop(&mut self) {
@@ -239,12 +263,14 @@ mod tests {
         }
         let values: Vec<_> = series.iter().map(|point| point.value).collect();
         assert!(values[1].is_nan());
+        let columns: Vec<_> = series.blocks().map(Block::values).collect();
+        assert!(matches!(columns[..], [Column::Double(column)] if column.len() == 5), "{columns:?}");
         assert_eq!((values[0], values[2], values[3], values[4]), (0.5, 0.1, f64::INFINITY, 1e300));
     }
 
     #[test]
     fn twenty_five_bytes_a_point() {
-        for (value, count) in [(0.5, 600), (0.5, 1_025), (0.5, 100_001), (0.1, 4_097), (0.1, 100_001)] {
+        for (value, count) in [(0.5, 600), (0.5, 1_025), (0.5, 34_817), (0.1, 4_097), (0.1, 34_817), (0.1, 1_000_001)] {
             let mut series = Series::default();
             (0..count).for_each(|step| series.push(point(step, value)));
             let each = series.memory() as f64 / series.len() as f64;

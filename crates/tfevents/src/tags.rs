@@ -58,17 +58,18 @@ impl Tag {
     }
 }
 
-/// What to do with points that a restarted writer writes again. No choice sees more than order within the run.
+/// What to do with points that a restarted training writes again. TensorBoard itself has two answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overlap {
     /// Keep all of them, in the order they were written.
     Keep,
-    /// A writer that declares a start at a step (`purge_step` in torch and tensorboardX) voids every point of the run
-    /// from that step on. So does TensorBoard's `EventAccumulator`, though only for `simple_value` scalars.
+    /// As `EventAccumulator`: a writer that declares a start at a step (`purge_step` in torch and tensorboardX) voids
+    /// every point of the run from that step on. Unlike it, we void scalars written as tensors too.
     #[default]
     Declared,
-    /// Besides, each point voids those of its tag at the same or a later step just before it, as TensorBoard's data
-    /// server does. Steps then always rise; a tag that is logged many times at one step keeps the last one.
+    /// As the data server behind TensorBoard's web page: each point voids those of its tag that stand before it with
+    /// the same or a later step, and declarations do not count. Steps then always rise; a tag that is logged several
+    /// times at one step keeps the last.
     Newest,
 }
 

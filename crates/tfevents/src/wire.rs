@@ -49,7 +49,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The next field's number and content; `None` at the end. After an error there is nothing more to be had.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Result<Option<(u64, Field<'a>)>, Malformed> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -67,7 +67,7 @@ impl<'a> Fields<'a> {
     }
 
     /// One varint, for fields and for what a packed field holds.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn varint(&mut self) -> Result<u64, Malformed> {
         let (&first, rest) = self.rest.split_first().ok_or(Malformed)?;
         if first < 0x80 {
@@ -91,14 +91,14 @@ impl<'a> Fields<'a> {
         Err(Malformed)
     }
 
-    #[inline]
+    #[inline(always)]
     fn chunk<const SIZE: usize>(&mut self) -> Result<[u8; SIZE], Malformed> {
         let (chunk, rest) = self.rest.split_first_chunk().ok_or(Malformed)?;
         self.rest = rest;
         Ok(*chunk)
     }
 
-    #[inline]
+    #[inline(always)]
     fn delimited(&mut self) -> Result<&'a [u8], Malformed> {
         let length = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
         let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Malformed)?;

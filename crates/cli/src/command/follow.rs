@@ -19,6 +19,8 @@ use crate::report::{Live, RunTable};
 const GLANCE: Duration = Duration::from_millis(20);
 /// Many runs, or a long one, need no such haste.
 const LOOK: Duration = Duration::from_millis(200);
+/// With many runs something changes all the time; looking at each change would be work for nothing.
+const CROWD: Duration = Duration::from_millis(50);
 const HASTE: Duration = Duration::from_secs(5);
 /// More rows than this are told as numbers, with the failures by name.
 const MOST_ROWS: usize = 40;
@@ -99,10 +101,10 @@ impl<'a> Watcher<'a> {
         Ok(self.ids.iter().filter_map(|id| self.ledger.run(*id).transpose()).collect::<Result<_, _>>()?)
     }
 
-    /// Until something changes. With many runs something always does, so then it is a pause.
+    /// Until something changes.
     fn pause(&mut self, at_most: Duration) -> Result<(), CommandError> {
         if !Live::shows_each(self.ids.len()) {
-            std::thread::sleep(at_most);
+            std::thread::sleep(CROWD);
         }
         if self.caller.wait(at_most).is_err() {
             // Somebody killed the yardmaster; another takes over.

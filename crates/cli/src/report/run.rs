@@ -59,7 +59,7 @@ pub(crate) fn headline(metrics: &Metrics) -> Option<(&str, Point)> {
         let says = |name: &&String| name.to_lowercase().contains(*word);
         metrics.keys().filter(says).min_by_key(|name| name.len()).and_then(|name| metrics.get_key_value(name))
     };
-    let chosen = wanted.iter().find_map(|word| named(&word)).or_else(|| metrics.iter().next());
+    let chosen = wanted.iter().find_map(|word| named(word)).or_else(|| metrics.iter().next());
     chosen.map(|(name, point)| (name.as_str(), *point))
 }
 

@@ -159,7 +159,7 @@ impl Slots {
     }
 
     /// The next run that may start now, with its place.
-    pub fn next(&mut self) -> Option<(RunId, Slot)> {
+    pub fn start_next(&mut self) -> Option<(RunId, Slot)> {
         let mut candidates = self.fronts();
         candidates.sort_unstable_by_key(|(rank, _, _)| *rank);
         for (_, run, demand) in candidates {

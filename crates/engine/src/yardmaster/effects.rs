@@ -62,7 +62,11 @@ pub(super) fn has_secrets(order: &Order) -> bool {
 /// The value, or what is wrong with the reference; never both in one text.
 async fn reveal(reference: &SecretRef, known: &BTreeMap<String, String>) -> Result<String, String> {
     match reference {
-        SecretRef::Env(name) => known.get(name).cloned().ok_or_else(|| format!("{name} is not set in the shell that submitted it")),
+        SecretRef::Env(name) => {
+            // What a visitor handed over; after a restart, what the shell that started this yardmaster had.
+            let value = known.get(name).cloned().or_else(|| std::env::var(name).ok());
+            value.ok_or_else(|| format!("{name} is not set in the shell that started yard"))
+        }
         SecretRef::File(path) => {
             let text = fs_err::read_to_string(path).map_err(|error| error.to_string())?;
             Ok(text.trim_end_matches(['\r', '\n']).to_owned())

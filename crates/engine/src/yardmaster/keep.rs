@@ -140,7 +140,7 @@ impl Keep {
             let id = entry.remove();
             self.queue(id, None, now);
         }
-        while let Some((id, slot)) = self.slots.next() {
+        while let Some((id, slot)) = self.slots.start_next() {
             let Some(active) = self.runs.get_mut(&id) else { continue };
             active.slot = Some(slot.clone());
             let (seq, number) = (active.open.seq, active.open.run.last_attempt + 1);

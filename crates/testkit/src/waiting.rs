@@ -1,0 +1,27 @@
+//! Waiting for a condition, with a limit; never for a length of time.
+
+use std::time::{Duration, Instant};
+
+/// Generous: machines here are slow and busy, and a condition that holds is not waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks until there is an answer.
+///
+/// # Panics
+/// When there is none within a minute; `what` tells what was waited for.
+pub fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    within(PATIENCE, what, ask)
+}
+
+/// # Panics
+/// When there is no answer in time.
+pub fn within<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + limit;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < until, "waited {limit:?} in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
