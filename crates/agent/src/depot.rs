@@ -91,7 +91,9 @@ impl AttemptFolder {
         let mut missing: Vec<&Path> = self.path.ancestors().take(3).collect();
         while let Some(folder) = missing.pop() {
             match std::fs::create_dir(folder) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return fs_err::create_dir_all(&self.path),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    return fs_err::create_dir_all(&self.path);
+                }
                 Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
             }

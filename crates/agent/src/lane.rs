@@ -14,7 +14,8 @@ use trainyard_core::id::Token;
 use trainyard_core::time::Instant;
 
 use crate::order::{AttemptResult, Order, Secrets, Status};
-use crate::supervise::{NotTaken, Overseer, supervise};
+use crate::overseer::Overseer;
+use crate::supervise::{NotTaken, supervise};
 use crate::sys;
 
 /// What an agent is told.
@@ -29,13 +30,26 @@ pub enum Down {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Up {
-    Started { token: Token, at: Instant },
-    Beat { token: Token, status: Status },
-    Ended { result: Box<AttemptResult> },
+    Started {
+        token: Token,
+        at: Instant,
+    },
+    Beat {
+        token: Token,
+        status: Status,
+    },
+    Ended {
+        result: Box<AttemptResult>,
+    },
     /// Another agent has the attempt; its claim says which.
-    Claimed { token: Token },
+    Claimed {
+        token: Token,
+    },
     /// Nothing was executed.
-    NotTaken { token: Token, why: String },
+    NotTaken {
+        token: Token,
+        why: String,
+    },
 }
 
 /// Serves orders until the input ends.
@@ -86,8 +100,8 @@ impl Lane {
             if self.input.ended || self.take_signal() {
                 return Ok(None);
             }
-            let mut fds = [self.input.fd.as_fd(), self.signals.as_fd()]
-                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            let mut fds =
+                [self.input.fd.as_fd(), self.signals.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             match rustix::event::poll(&mut fds, None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => self.input.fill(),
                 Err(error) => return Err(error.into()),

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use trainyard_core::plan::arguments::{Invocation, command_line};
-use trainyard_core::plan::template::Values;
 use trainyard_core::run::Outcome;
 use trainyard_core::spec::Setting;
+use trainyard_core::template::Values;
 use trainyard_core::time::Instant;
 
 use crate::order::{Order, Secrets};
@@ -118,9 +118,13 @@ fn explain(program: &str, work: &Path, error: &io::Error) -> Outcome {
             cannot(NOT_FOUND, format!("program not found: `{program}` is not in the working folder"))
         }
         Some(libc::ENOENT) => cannot(NOT_FOUND, format!("program not found: `{program}` is not in PATH")),
-        Some(libc::EACCES) if path.is_dir() => cannot(NOT_EXECUTABLE, format!("`{program}` is a folder, not a program")),
+        Some(libc::EACCES) if path.is_dir() => {
+            cannot(NOT_EXECUTABLE, format!("`{program}` is a folder, not a program"))
+        }
         Some(libc::EACCES) => cannot(NOT_EXECUTABLE, format!("`{program}` is not executable (try `chmod +x`)")),
-        Some(libc::ENOEXEC) => cannot(NOT_EXECUTABLE, format!("`{program}` is neither a program nor a script with `#!`")),
+        Some(libc::ENOEXEC) => {
+            cannot(NOT_EXECUTABLE, format!("`{program}` is neither a program nor a script with `#!`"))
+        }
         Some(libc::E2BIG) => cannot(NOT_EXECUTABLE, "the arguments are too long for this system"),
         _ => cannot(NOT_PREPARED, format!("cannot start `{program}`: {error}")),
     }

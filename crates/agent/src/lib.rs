@@ -12,6 +12,7 @@ mod launch;
 pub mod log;
 mod metrics;
 pub mod order;
+mod overseer;
 pub mod process;
 pub mod snapshot;
 pub mod supervise;

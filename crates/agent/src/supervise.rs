@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-use trainyard_core::id::Token;
 use trainyard_core::run::Outcome;
 use trainyard_core::spec::JobSpec;
 use trainyard_core::time::{Instant, Span};
@@ -13,20 +12,10 @@ use crate::disk::{Durability, now, read_json, replace_json};
 use crate::launch::{self, Circumstances, NOT_PREPARED, cannot};
 use crate::log::LogWriter;
 use crate::metrics::MetricReader;
-use crate::order::{AttemptResult, Metrics, Order, Secrets, Source, Status};
+use crate::order::{AttemptResult, Metrics, Order, Secrets, Source};
+use crate::overseer::Overseer;
 use crate::watch::{self, Watched};
 use crate::{claim, work};
-
-/// Whoever gave the order: hears what happens, and may want the program stopped.
-pub trait Overseer {
-    fn started(&mut self, token: &Token, at: Instant);
-    fn beat(&mut self, token: &Token, status: &Status);
-    /// Looked at whenever one of [`Overseer::listen`] becomes readable. True once per request.
-    fn wants_stop(&mut self, token: &Token) -> bool;
-    fn listen(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
-    /// Whether what is said here still reaches somebody.
-    fn is_heard(&self) -> bool;
-}
 
 /// The attempt was not taken on; nothing was executed.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +77,8 @@ fn execute(
     overseer: &mut dyn Overseer,
 ) -> Result<AttemptResult, Outcome> {
     let not_prepared = |why: String| cannot(NOT_PREPARED, why);
-    let work = work::prepare(order).map_err(|error| not_prepared(format!("cannot make the working folder: {error}")))?;
+    let work =
+        work::prepare(order).map_err(|error| not_prepared(format!("cannot make the working folder: {error}")))?;
     let log = LogWriter::create(folder).map_err(|error| not_prepared(format!("cannot make the log: {error}")))?;
     let metrics = MetricReader::new(&order.job.metrics, &work)
         .map_err(|error| not_prepared(format!("`metrics.stdout`: {error}")))?;

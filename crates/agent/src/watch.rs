@@ -16,8 +16,8 @@ use crate::launch::Launched;
 use crate::log::LogWriter;
 use crate::metrics::MetricReader;
 use crate::order::{Metrics, Order, Status};
+use crate::overseer::Overseer;
 use crate::process::{descendants, memory_below, open_for_writing};
-use crate::supervise::Overseer;
 use crate::sys::{self, Ended, Reap};
 
 /// A program that lives longer than this is announced as started; a shorter one is only announced as ended.
@@ -52,8 +52,14 @@ pub(crate) struct Watched {
 enum Phase {
     Running,
     /// SIGTERM was sent for this reason; SIGKILL follows.
-    Ending { why: Outcome, kill_at: Instant },
-    Killed { why: Option<Outcome>, at: Instant },
+    Ending {
+        why: Outcome,
+        kill_at: Instant,
+    },
+    Killed {
+        why: Option<Outcome>,
+        at: Instant,
+    },
 }
 
 struct Watch<'a> {

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 use crate::command::{
     agent, cancel, clean, completions, doctor, init, logs, man, ps, pull, retry, run, schema, show, show_config, wait,
     yardmaster,
 };
+use crate::report::Output;
 
 /// Runs a robot-learning training anywhere: describe it once in `trainyard.toml`, run it on whatever there is.
 #[derive(Debug, Parser)]
@@ -29,12 +30,6 @@ pub(crate) struct Arguments {
 
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    Text,
-    Json,
 }
 
 #[derive(Debug, Subcommand)]

@@ -33,9 +33,8 @@ pub(crate) struct Project {
 impl Context {
     pub(crate) fn new(printer: Printer, directory: Option<PathBuf>, sets: Vec<String>) -> Result<Self, CommandError> {
         let folder = directory.unwrap_or_else(|| PathBuf::from("."));
-        let folder = fs_err::canonicalize(&folder).map_err(|error| {
-            CommandError::new(Exit::Usage, format!("cannot go to `{}`: {error}", folder.display()))
-        })?;
+        let folder = fs_err::canonicalize(&folder)
+            .map_err(|error| CommandError::new(Exit::Usage, format!("cannot go to `{}`: {error}", folder.display())))?;
         Ok(Self { printer, home: env::home(), folder, sets })
     }
 
@@ -101,9 +100,13 @@ impl Context {
                 None => group(ledger, word)?,
             };
             if rows.is_empty() {
-                return Err(CommandError::new(Exit::Usage, format!("no run `{word}`")).hint("`yard ps -a` lists all runs"));
+                return Err(
+                    CommandError::new(Exit::Usage, format!("no run `{word}`")).hint("`yard ps -a` lists all runs")
+                );
             }
-            found.extend(rows.into_iter().filter(|row| !found.iter().any(|other| other.id == row.id)).collect::<Vec<_>>());
+            found.extend(
+                rows.into_iter().filter(|row| !found.iter().any(|other| other.id == row.id)).collect::<Vec<_>>(),
+            );
         }
         Ok(found)
     }

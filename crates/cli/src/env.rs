@@ -51,7 +51,8 @@ pub(crate) fn home() -> Home {
         return Home::in_folder(&root);
     }
     let user = path("HOME").unwrap_or_else(|| PathBuf::from("/"));
-    let folder = |name: &str, default: &str| path(name).filter(|path| path.is_absolute()).unwrap_or_else(|| user.join(default));
+    let folder =
+        |name: &str, default: &str| path(name).filter(|path| path.is_absolute()).unwrap_or_else(|| user.join(default));
     Home::in_folders(
         &folder("XDG_CONFIG_HOME", ".config"),
         &folder("XDG_STATE_HOME", ".local/state"),

@@ -110,8 +110,9 @@ impl From<LedgerError> for CommandError {
         match &error {
             LedgerError::Ambiguous(_) => Self::of(Exit::Usage, &error).hint("give more digits of the id"),
             LedgerError::Newer { .. } => Self::of(Exit::Settings, &error).hint("use the newer yard"),
-            LedgerError::Open { .. } | LedgerError::Sql(_) => Self::of(Exit::Settings, &error)
-                .hint("`yard doctor` looks at yard's home; `YARD_HOME` names another"),
+            LedgerError::Open { .. } | LedgerError::Sql(_) => {
+                Self::of(Exit::Settings, &error).hint("`yard doctor` looks at yard's home; `YARD_HOME` names another")
+            }
             LedgerError::Unreadable(_) => Self::of(Exit::Fault, &error),
         }
     }
@@ -125,7 +126,9 @@ impl From<SnapshotError> for CommandError {
                 told.hint(format!("leave it out: `exclude = [\"{}/\"]` under `[project]`", largest.display()))
             }
             SnapshotError::Write { .. } => told.hint("free some space, or set `YARD_HOME` or `targets.local.depot`"),
-            SnapshotError::Read(_) | SnapshotError::Walk(_) => told.hint("leave it out with `exclude` under `[project]`"),
+            SnapshotError::Read(_) | SnapshotError::Walk(_) => {
+                told.hint("leave it out with `exclude` under `[project]`")
+            }
             SnapshotError::Pattern(_) => told,
         }
     }

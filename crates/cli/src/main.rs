@@ -3,6 +3,7 @@
 mod args;
 mod command;
 mod context;
+mod dispatch;
 mod env;
 mod error;
 mod interrupt;
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
         Err(error) => return report::usage(&error),
     };
     let printer = report::Printer::new(arguments.output);
-    match command::dispatch(arguments, printer) {
+    match dispatch::dispatch(arguments, printer) {
         Ok(exit) => exit.into(),
         Err(error) => printer.error(&error).into(),
     }

@@ -30,9 +30,36 @@ fn arrived(yard: &Yard, run: &str) -> Vec<String> {
 fn hostile() -> Vec<String> {
     let long = "x".repeat(100_000);
     [
-        "k={name:default,x:1}", "units=[256, 128]", "it's", "\"q\"", "$HOME", "$(touch x)", "`id`", "a*b", "+env.x=1",
-        "a\nb", "a\tb", "🤖", "", "--", "-n", "{seed}", "{{", "}}", "\\", "\\n", "a b", ";", "&&", "|", "#", "~", "!",
-        "%s", "ü\u{301}", &long,
+        "k={name:default,x:1}",
+        "units=[256, 128]",
+        "it's",
+        "\"q\"",
+        "$HOME",
+        "$(touch x)",
+        "`id`",
+        "a*b",
+        "+env.x=1",
+        "a\nb",
+        "a\tb",
+        "🤖",
+        "",
+        "--",
+        "-n",
+        "{seed}",
+        "{{",
+        "}}",
+        "\\",
+        "\\n",
+        "a b",
+        ";",
+        "&&",
+        "|",
+        "#",
+        "~",
+        "!",
+        "%s",
+        "ü\u{301}",
+        &long,
     ]
     .map(str::to_owned)
     .to_vec()
@@ -52,7 +79,8 @@ fn hostile_arguments_arrive_from_the_command_line() {
 
 #[test]
 fn hostile_arguments_arrive_from_the_file() {
-    let given: Vec<String> = hostile().into_iter().filter(|text| !["{seed}", "{{", "}}"].contains(&text.as_str())).collect();
+    let given: Vec<String> =
+        hostile().into_iter().filter(|text| !["{seed}", "{{", "}}"].contains(&text.as_str())).collect();
     let list: Vec<String> = given.iter().map(|text| toml_string(text)).collect();
     let file = ECHO.replace("\"sh\"]", &format!("\"sh\", {}]", list.join(", ")));
     let yard = yard(&file);
@@ -77,18 +105,17 @@ fn toml_string(text: &str) -> String {
     quoted
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
-    #[test]
-    fn any_arguments_arrive(arguments in prop::collection::vec("[^\0]{0,40}", 0..8)) {
-        static YARD: std::sync::OnceLock<Yard> = std::sync::OnceLock::new();
-        let yard = YARD.get_or_init(|| yard(ECHO));
+#[test]
+fn any_arguments_arrive() {
+    let yard = yard(ECHO);
+    let config = ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(arguments in prop::collection::vec("[^\0]{0,40}", 0..8))| {
         let mut call = vec!["run", "echo", "--"];
         call.extend(arguments.iter().map(String::as_str));
         let output = yard.run(&call);
         prop_assert_eq!(output.exit, 0, "{:?}", output);
-        prop_assert_eq!(arrived(yard, "echo"), arguments);
-    }
+        prop_assert_eq!(arrived(&yard, "echo"), arguments);
+    });
 }
 
 #[test]
@@ -176,7 +203,10 @@ fn the_environment_is_told_and_secrets_stay_secret() {
     let has = |line: &str| seen.lines().any(|found| found == line);
     assert!(has("PLAIN=s7") && has("TOKEN=hunter2-secret") && has("FROM_COMMAND=spoken"), "{seen}");
     assert!(has(&format!("YARD_RUN={}", shown["id"].as_str().unwrap())), "{seen}");
-    assert!(has("YARD_ATTEMPT=1") && has("YARD_SEED=7") && has("YARD_GPUS=0") && has("CUDA_VISIBLE_DEVICES="), "{seen}");
+    assert!(
+        has("YARD_ATTEMPT=1") && has("YARD_SEED=7") && has("YARD_GPUS=0") && has("CUDA_VISIBLE_DEVICES="),
+        "{seen}"
+    );
     assert!(seen.contains("YARD_DEADLINE=1") && seen.contains("YARD_OUTPUT=/") && has("YARD_CHECKPOINT="), "{seen}");
     assert!(!seen.contains("OTHER="), "only what is named is handed on");
 
@@ -191,7 +221,9 @@ fn grep(folder: &std::path::Path, needle: &[u8], found: &mut Vec<std::path::Path
         let kind = entry.file_type().unwrap();
         if kind.is_dir() {
             grep(&entry.path(), needle, found);
-        } else if kind.is_file() && std::fs::read(entry.path()).unwrap().windows(needle.len()).any(|part| part == needle) {
+        } else if kind.is_file()
+            && std::fs::read(entry.path()).unwrap().windows(needle.len()).any(|part| part == needle)
+        {
             found.push(entry.path());
         }
     }
@@ -222,7 +254,8 @@ fn a_program_starts_with_no_signal_blocked_or_ignored() {
     let output = yard.run(&["run", "signals"]);
     let mask = |line: &str| u64::from_str_radix(line.split_whitespace().last().unwrap(), 16).unwrap();
     // 1 to 31; the C library keeps 32 and 33 to itself.
-    let masks: Vec<u64> = output.stdout.lines().filter(|line| line.starts_with("Sig")).map(|line| mask(line) & 0x7fff_ffff).collect();
+    let masks: Vec<u64> =
+        output.stdout.lines().filter(|line| line.starts_with("Sig")).map(|line| mask(line) & 0x7fff_ffff).collect();
     assert_eq!(masks, [0, 0], "{output:?}");
 }
 
@@ -271,7 +304,9 @@ fn shares_of_a_gpu_are_exact() {
 
 #[test]
 fn whole_gpus_never_overlap_and_a_fake_driver_is_believed() {
-    let yard = yard("[jobs.two]\ncommand = [\"sh\", \"-c\", \"echo $CUDA_VISIBLE_DEVICES; sleep 981\"]\ngpus = 2\n[targets.local]\nkind = \"local\"\ncpus = 8\n");
+    let yard = yard(
+        "[jobs.two]\ncommand = [\"sh\", \"-c\", \"echo $CUDA_VISIBLE_DEVICES; sleep 981\"]\ngpus = 2\n[targets.local]\nkind = \"local\"\ncpus = 8\n",
+    );
     let tools = yard.root().join("tools");
     std::fs::create_dir(&tools).unwrap();
     let driver = tools.join("nvidia-smi");

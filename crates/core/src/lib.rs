@@ -3,7 +3,9 @@
 
 pub mod id;
 pub mod plan;
+pub mod quote;
 pub mod run;
 pub mod spec;
+pub mod template;
 pub mod time;
 pub mod value;

@@ -39,8 +39,7 @@ fn text() -> impl Strategy<Value = String> {
 
 /// Keys of dicts, without those that the grammar has no way to write; see `refused_keys_are_not_readable`.
 fn key() -> impl Strategy<Value = String> {
-    r"[a-zA-Z0-9_/+.$%*@?|\\(){}\[\]:=, \t-]{1,8}"
-        .prop_filter("writable", |key| dict_of(key).is_ok())
+    r"[a-zA-Z0-9_/+.$%*@?|\\(){}\[\]:=, \t-]{1,8}".prop_filter("writable", |key| dict_of(key).is_ok())
 }
 
 fn dict_of(key: &str) -> Result<String, hydra::HydraError> {
@@ -87,10 +86,7 @@ fn python() -> Option<OsString> {
     let python = std::env::var_os("YARD_TEST_PYTHON");
     if python.is_none() {
         let reason = "`YARD_TEST_PYTHON` names no Python with hydra-core 1.3; `./test` sets it up";
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "not skipped in CI: {reason}"
-        );
+        assert!(std::env::var_os("CI").is_none(), "not skipped in CI: {reason}");
         // Past the harness, which hides what a passing test prints.
         let line = format!("skipped: {reason}\n");
         std::io::stderr().write_all(line.as_bytes()).unwrap();
@@ -102,27 +98,18 @@ fn python() -> Option<OsString> {
 fn read_by_hydra(python: &OsStr, overrides: &[String]) -> Vec<serde_json::Value> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hydra_check.py");
     let mut command = Command::new(python);
-    command
-        .arg(script)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
+    command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped());
     let started = command.spawn();
     let mut child = started.unwrap_or_else(|error| panic!("cannot start {python:?}: {error}"));
     let mut stdin = child.stdin.take().unwrap();
-    let lines: String = overrides
-        .iter()
-        .map(|text| json!(text).to_string() + "\n")
-        .collect();
+    let lines: String = overrides.iter().map(|text| json!(text).to_string() + "\n").collect();
     // Both pipes fill up: one thread writes while this one reads.
     let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     writer.join().unwrap().unwrap();
     let answers = String::from_utf8(output.stdout).unwrap();
-    let answers: Vec<_> = answers
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let answers: Vec<_> = answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(answers.len(), overrides.len());
     answers
 }
@@ -134,11 +121,7 @@ fn assert_read_back(cases: &[(&str, Value)]) {
     let overrides: Vec<_> = cases.iter().map(write).collect();
     let answers = read_by_hydra(&python, &overrides);
     for (((key, value), text), answer) in cases.iter().zip(&overrides).zip(answers) {
-        assert_eq!(
-            answer,
-            json!({ "key": key, "value": tagged(value) }),
-            "{text}"
-        );
+        assert_eq!(answer, json!({ "key": key, "value": tagged(value) }), "{text}");
     }
 }
 
@@ -148,41 +131,15 @@ fn nasty_values_are_read_back() {
     let mut cases = Vec::new();
     for nasty in NASTY {
         let list = Value::List(vec![text(nasty), Value::Int(1), text(nasty)]);
-        let table = Value::Table(
-            [
-                ("a".to_owned(), text(nasty)),
-                ("b".to_owned(), list.clone()),
-            ]
-            .into(),
-        );
+        let table = Value::Table([("a".to_owned(), text(nasty)), ("b".to_owned(), list.clone())].into());
         cases.extend([("key", text(nasty)), ("a.b", list), ("+a", table)]);
         if dict_of(nasty).is_ok() {
-            cases.push((
-                "key",
-                Value::Table([((*nasty).to_owned(), text(nasty))].into()),
-            ));
+            cases.push(("key", Value::Table([((*nasty).to_owned(), text(nasty))].into())));
         }
     }
-    let floats = [
-        0.0,
-        -0.0,
-        1.0,
-        1e-5,
-        0.1,
-        1e15,
-        1e16,
-        1e17,
-        5e-324,
-        f64::MAX,
-        f64::MIN_POSITIVE,
-    ];
+    let floats = [0.0, -0.0, 1.0, 1e-5, 0.1, 1e15, 1e16, 1e17, 5e-324, f64::MAX, f64::MIN_POSITIVE];
     let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
-    cases.extend(
-        floats
-            .into_iter()
-            .chain(odd)
-            .map(|number| ("key", Value::Float(number))),
-    );
+    cases.extend(floats.into_iter().chain(odd).map(|number| ("key", Value::Float(number))));
     cases.extend([i64::MIN, -1, 0, i64::MAX].map(|number| ("key", Value::Int(number))));
     cases.extend([Value::Null, Value::Bool(true), Value::Bool(false)].map(|value| ("key", value)));
     cases.extend([Value::List(vec![]), Value::Table([].into())].map(|value| ("key", value)));
@@ -201,17 +158,7 @@ fn generated_values_are_read_back() {
 
 #[test]
 fn keys_are_read_back() {
-    let keys = [
-        "x",
-        "a.b.c",
-        "a.0.b",
-        "+env.x",
-        "++env.x",
-        "~x",
-        "hydra/launcher",
-        "+env/a@pkg.b",
-        "$x",
-    ];
+    let keys = ["x", "a.b.c", "a.0.b", "+env.x", "++env.x", "~x", "hydra/launcher", "+env/a@pkg.b", "$x"];
     assert_read_back(&keys.map(|key| (key, Value::Int(1))));
     assert_read_back(&[("~a.b", Value::Null)]);
 }
@@ -227,11 +174,7 @@ fn refused_keys_are_not_readable() {
         let overrides: Vec<_> = refused.iter().map(dict).collect();
         for (key, answer) in refused.iter().zip(read_by_hydra(&python, &overrides)) {
             let meant = json!({ "table": [[{ "text": key }, { "int": "1" }]] });
-            assert_ne!(
-                answer.get("value"),
-                Some(&meant),
-                "{key:?} can be written after all"
-            );
+            assert_ne!(answer.get("value"), Some(&meant), "{key:?} can be written after all");
         }
     }
 }

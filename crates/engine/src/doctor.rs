@@ -37,9 +37,11 @@ fn finding(what: &'static str, health: Health, detail: impl Into<String>) -> Fin
 
 fn folder(home: &Home) -> Finding {
     match home.prepare() {
-        Ok(()) if is_network_disk(home.state()) => {
-            finding("home", Health::Bad, format!("{} is on a network disk, where the ledger is not safe", home.state().display()))
-        }
+        Ok(()) if is_network_disk(home.state()) => finding(
+            "home",
+            Health::Bad,
+            format!("{} is on a network disk, where the ledger is not safe", home.state().display()),
+        ),
         Ok(()) => finding("home", Health::Good, home.state().display().to_string()),
         Err(error) => finding("home", Health::Bad, format!("{}: {}", error.path.display(), error.source)),
     }

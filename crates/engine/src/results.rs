@@ -64,7 +64,9 @@ fn link(target: &Path, to: &Path) -> io::Result<()> {
 
 fn copy_file(from: &Path, data: &std::fs::Metadata, to: &Path, pulled: &mut Pulled) -> io::Result<()> {
     let modified = data.modified()?;
-    let same = |there: std::fs::Metadata| there.is_file() && there.len() == data.len() && there.modified().is_ok_and(|at| at == modified);
+    let same = |there: std::fs::Metadata| {
+        there.is_file() && there.len() == data.len() && there.modified().is_ok_and(|at| at == modified)
+    };
     if fs_err::symlink_metadata(to).is_ok_and(same) {
         pulled.unchanged += 1;
         return Ok(());

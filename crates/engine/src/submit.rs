@@ -9,9 +9,9 @@ use trainyard_agent::disk::now;
 use trainyard_agent::order::Source;
 use trainyard_core::id::RunId;
 use trainyard_core::plan::arguments::{ArgumentError, Invocation, command_line};
-use trainyard_core::plan::template::Values;
 use trainyard_core::run::{Policy, Run};
 use trainyard_core::spec::{GpuLimit, JobSpec, Limits, TargetKind, TargetSpec};
+use trainyard_core::template::Values;
 use trainyard_core::value::Params;
 
 use crate::home::Home;

@@ -6,7 +6,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// Living processes (zombies do not count) whose environment has this entry, such as `YARD_RUN=…`.
 pub fn with_environment(entry: &str) -> Vec<i32> {
-    all().filter(|pid| environment(*pid).is_some_and(|env| env.iter().any(|found| found == entry)) && is_alive(*pid)).collect()
+    all()
+        .filter(|pid| environment(*pid).is_some_and(|env| env.iter().any(|found| found == entry)) && is_alive(*pid))
+        .collect()
 }
 
 /// Living processes whose arguments start like this.

@@ -1,11 +1,12 @@
 //! A folder of runs, as TensorBoard's `--logdir`: each folder in it that holds event files is a run, named by its
 //! path from there, and `.` is the folder itself.
 //!
-//! Links to files are followed. Links to folders are followed if they lead out of the tree, each target once; a link
-//! within it, such as `latest`, would only show a run twice.
+//! Links to files are followed. Links to folders are followed if they lead out of the tree, to each place by one link
+//! only; a link within it, such as `latest`, would show a run twice.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::buffer::Buffer;
@@ -19,6 +20,8 @@ pub struct Folder {
     root: PathBuf,
     overlap: Overlap,
     runs: BTreeMap<String, Run>,
+    /// Where links lead out of the tree, and by which one we go: the same each time, or a run would get a second name.
+    outside: BTreeMap<PathBuf, PathBuf>,
     buffer: Buffer,
 }
 
@@ -29,7 +32,8 @@ impl Folder {
     }
 
     pub fn with_overlap(root: impl Into<PathBuf>, overlap: Overlap) -> Self {
-        Self { root: root.into(), overlap, runs: BTreeMap::new(), buffer: Buffer::default() }
+        let (runs, outside, buffer) = Default::default();
+        Self { root: root.into(), overlap, runs, outside, buffer }
     }
 
     /// The runs by name.
@@ -57,10 +61,18 @@ impl Folder {
 
     /// Looks for new runs and files, which takes a walk through the whole tree.
     pub fn discover(&mut self) -> Vec<ReadError> {
-        let mut walk = Walk { followed: HashSet::new(), troubles: Vec::new(), found: Vec::new() };
-        if let Ok(root) = fs::canonicalize(&self.root) {
-            walk.followed.insert(root.clone());
-            walk.enter(&self.root, &root);
+        let mut walk = Walk::default();
+        match fs::canonicalize(&self.root) {
+            Ok(root) => {
+                walk.tree(&self.root);
+                while let Some(link) = walk.links.pop_first() {
+                    if self.is_way_out(&link, &root) {
+                        walk.tree(&link);
+                    }
+                }
+            }
+            Err(missing) if missing.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => walk.troubles.push(ReadError { path: self.root.clone(), source }),
         }
         for path in walk.found {
             self.add_file(&path);
@@ -77,6 +89,20 @@ impl Folder {
         gain
     }
 
+    /// Whether a link leads to a place that is neither in the tree nor around it, nor reached by another link.
+    fn is_way_out(&mut self, link: &Path, root: &Path) -> bool {
+        let Ok(target) = fs::canonicalize(link) else { return false };
+        if let Some(way) = self.outside.get(&target) {
+            return way == link;
+        }
+        let overlaps = |place: &Path| place.starts_with(&target) || target.starts_with(place);
+        let is_new = !overlaps(root) && !self.outside.keys().any(|place| overlaps(place));
+        if is_new {
+            self.outside.insert(target, link.to_owned());
+        }
+        is_new
+    }
+
     fn add_file(&mut self, path: &Path) {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
         let run = run_name(folder.strip_prefix(&self.root).unwrap_or(folder));
@@ -90,16 +116,16 @@ fn run_name(relative: &Path) -> String {
     if parts.is_empty() { ".".to_owned() } else { parts.join("/") }
 }
 
+/// What is found in a tree. Links to folders are noted, not followed.
+#[derive(Default)]
 struct Walk {
-    /// The root and the targets of links that lead out of it.
-    followed: HashSet<PathBuf>,
-    troubles: Vec<ReadError>,
     found: Vec<PathBuf>,
+    links: BTreeSet<PathBuf>,
+    troubles: Vec<ReadError>,
 }
 
 impl Walk {
-    /// Walks a tree, and the trees that its links lead to. `real` is where `top` is without links.
-    fn enter(&mut self, top: &Path, real: &Path) {
+    fn tree(&mut self, top: &Path) {
         let mut open = vec![top.to_owned()];
         while let Some(folder) = open.pop() {
             let entries = match fs::read_dir(&folder) {
@@ -117,19 +143,10 @@ impl Walk {
                     Ok(kind) if is_event_file(&entry.file_name()) && (kind.is_file() || path.is_file()) => {
                         self.found.push(path);
                     }
-                    Ok(kind) if kind.is_symlink() && path.is_dir() => self.follow(&path, real),
+                    Ok(kind) if kind.is_symlink() && path.is_dir() => drop(self.links.insert(path)),
                     _ => {}
                 }
             }
-        }
-    }
-
-    fn follow(&mut self, link: &Path, real: &Path) {
-        let Ok(target) = fs::canonicalize(link) else { return };
-        let is_known = self.followed.iter().any(|top| target.starts_with(top) || top.starts_with(&target));
-        if !is_known && !target.starts_with(real) {
-            self.followed.insert(target.clone());
-            self.enter(link, &target);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! | what is found | what happens |
 //! |---|---|
 //! | the file ends within a record | normal: waits for the rest |
-//! | bytes of zero where a record should be, up to the file's end | waits, and looks again each time (see below) |
+//! | zeros where a record should begin or end, and after it | waits, and looks again each time (see below) |
 //! | a wrong sum of the data | that record is lost and counted |
 //! | a wrong sum of the length | the file is damaged from there on and not read further |
 //! | a record that no protobuf parser would take | lost and counted |

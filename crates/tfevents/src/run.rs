@@ -126,7 +126,7 @@ impl Run {
         };
         let names: Vec<_> = entries.map(|entry| Ok(entry?.file_name())).collect::<Result<_, _>>().map_err(error)?;
         for name in names {
-            if is_event_file(&name) && self.folder.join(&name).is_file() {
+            if is_event_file(&name) && !self.files.contains_key(&name) && self.folder.join(&name).is_file() {
                 self.add_file(name);
             }
         }

@@ -164,8 +164,9 @@ fn records_across_the_edges_of_what_is_read_at_once() {
     }
     let mut file = writer.into_inner();
     let records = records(&file);
-    // Every hundredth record has a wrong sum, of zeros.
-    let bad: Vec<_> = records.iter().skip(50).step_by(100).collect();
+    // Some records have a wrong sum, of zeros: of the small ones, and of those that fill the memory alone.
+    let is_bad = |(at, record): &(usize, &Range<usize>)| at % 100 == 50 || record.len() > 500_000;
+    let bad: Vec<_> = records.iter().enumerate().filter(is_bad).map(|(_, record)| record).collect();
     bad.iter().for_each(|record| file[record.end - 4..record.end].fill(0));
     for pace in [file.len(), 1_000_000, 262_144, 70_001] {
         replace(&path, b"");

@@ -104,7 +104,8 @@ impl Report for Cleaned<'_> {
         let names: Vec<&str> = self.plan.runs.iter().map(|row| row.name.as_str()).collect();
         let (shown, more) = names.split_at(names.len().min(10));
         let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-        let (verb, files, size) = (if self.done { "removed" } else { "would remove" }, self.plan.files.len(), format_size(self.plan.bytes()));
+        let (verb, files, size) =
+            (if self.done { "removed" } else { "would remove" }, self.plan.files.len(), format_size(self.plan.bytes()));
         let mut text = format!("{verb} {} runs: {}{more}\n", names.len(), shown.join(", "));
         text.push_str(&format!("{verb} {files} folders and files, {size}\n"));
         if !self.done {

@@ -1,9 +1,8 @@
 //! `yard completions`: for the shell.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::args::Arguments;
 use crate::context::Context;
 use crate::error::{CommandError, Exit};
 
@@ -15,9 +14,9 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(self, context: &Context) -> Result<Exit, CommandError> {
+    pub(crate) fn run(self, context: &Context, mut yard: Command) -> Result<Exit, CommandError> {
         let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut Arguments::command(), "yard", &mut text);
+        clap_complete::generate(self.shell, &mut yard, "yard", &mut text);
         context.printer.bytes(&text);
         Ok(Exit::Done)
     }

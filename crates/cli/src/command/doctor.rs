@@ -33,7 +33,9 @@ fn files(context: &Context) -> (Finding, Declared) {
     let (loaded, detail) = match context.project() {
         Ok(project) => (project.loaded, format!("{} is fine", project.folder.join("trainyard.toml").display())),
         Err(error) => match context.load(None) {
-            Ok(loaded) if error.hints.iter().any(|hint| hint.contains("init")) => (loaded, "no project here".to_owned()),
+            Ok(loaded) if error.hints.iter().any(|hint| hint.contains("init")) => {
+                (loaded, "no project here".to_owned())
+            }
             _ => return (found(Health::Bad, error.chain.join(": ")), Declared::default()),
         },
     };

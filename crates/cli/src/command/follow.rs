@@ -133,7 +133,9 @@ impl<'a> Watcher<'a> {
             _ => {
                 self.live.clear();
                 let name = self.rows()?.first().map(|row| row.job.clone()).unwrap_or_default();
-                printer.say(&format!("detached; `yard ps` shows it, `yard logs -f {name}` follows, `yard cancel {name}` ends it"));
+                printer.say(&format!(
+                    "detached; `yard ps` shows it, `yard logs -f {name}` follows, `yard cancel {name}` ends it"
+                ));
                 Ok(Some(Exit::Interrupted))
             }
         }

@@ -43,7 +43,8 @@ impl Logs {
     pub(crate) fn run(self, context: &Context) -> Result<Exit, CommandError> {
         let since = match &self.since {
             Some(text) => {
-                let span = parse_duration(text).map_err(|error| CommandError::new(Exit::Usage, format!("--since: {error}")))?;
+                let span = parse_duration(text)
+                    .map_err(|error| CommandError::new(Exit::Usage, format!("--since: {error}")))?;
                 Some(Instant(now().0.saturating_sub_unsigned(span.0)))
             }
             None => None,
@@ -138,7 +139,11 @@ impl Stream {
         }
         self.partial.extend_from_slice(text);
         let ended = self.row.ended.is_some();
-        let whole = if ended { self.partial.len() } else { self.partial.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1) };
+        let whole = if ended {
+            self.partial.len()
+        } else {
+            self.partial.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
+        };
         let rest = self.partial.split_off(whole);
         let lines = std::mem::replace(&mut self.partial, rest);
         let mut shown = Vec::new();

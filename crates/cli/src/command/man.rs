@@ -1,8 +1,7 @@
 //! `yard man`: the manual page, of yard or of one of its commands.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 
-use crate::args::Arguments;
 use crate::context::Context;
 use crate::error::{CommandError, Exit};
 
@@ -14,9 +13,9 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn run(self, context: &Context) -> Result<Exit, CommandError> {
-        let mut page = Arguments::command();
-        page.build();
+    pub(crate) fn run(self, context: &Context, mut yard: Command) -> Result<Exit, CommandError> {
+        yard.build();
+        let mut page = yard;
         if let Some(name) = &self.command {
             let found = page.find_subcommand(name).cloned();
             page = found.ok_or_else(|| CommandError::new(Exit::Usage, format!("no command `{name}`")))?;

@@ -18,31 +18,3 @@ pub(crate) mod show;
 pub(crate) mod show_config;
 pub(crate) mod wait;
 pub(crate) mod yardmaster;
-
-use crate::args::{Arguments, Command};
-use crate::context::Context;
-use crate::error::{CommandError, Exit};
-use crate::report::Printer;
-
-pub(crate) fn dispatch(arguments: Arguments, printer: Printer) -> Result<Exit, CommandError> {
-    let context = Context::new(printer, arguments.directory, arguments.sets)?;
-    match arguments.command {
-        Command::Init(command) => command.run(&context),
-        Command::Run(command) => command.run(&context),
-        Command::Ps(command) => command.run(&context),
-        Command::Show(command) => command.run(&context),
-        Command::Logs(command) => command.run(&context),
-        Command::Wait(command) => command.run(&context),
-        Command::Cancel(command) => command.run(&context),
-        Command::Retry(command) => command.run(&context),
-        Command::Pull(command) => command.run(&context),
-        Command::Clean(command) => command.run(&context),
-        Command::Doctor(command) => command.run(&context),
-        Command::Schema(command) => command.run(&context),
-        Command::ShowConfig(command) => command.run(&context),
-        Command::Completions(command) => command.run(&context),
-        Command::Man(command) => command.run(&context),
-        Command::Yardmaster(command) => command.run(&context),
-        Command::Agent(command) => command.run(),
-    }
-}

@@ -39,7 +39,8 @@ impl Pull {
             if batch.job.outputs.is_empty() {
                 context.printer.say(&format!("job `{}` declares no `outputs`", row.job));
             }
-            let base = self.to.as_ref().map_or_else(|| batch.project.join(RESULTS_FOLDER), |to| context.folder.join(to));
+            let base =
+                self.to.as_ref().map_or_else(|| batch.project.join(RESULTS_FOLDER), |to| context.folder.join(to));
             let to = base.join(folder_name(&row));
             let pulled = pull(&batch.depot, row.id, &batch.job.outputs, &to)
                 .map_err(|error| CommandError::new(Exit::Settings, format!("cannot pull {}: {error}", row.name)))?;

@@ -34,7 +34,9 @@ impl Retry {
             rows.retain(|row| row.state != "succeeded");
         }
         if rows.is_empty() {
-            return Err(CommandError::new(Exit::Usage, "all of them succeeded").hint("name single runs to run them again"));
+            return Err(
+                CommandError::new(Exit::Usage, "all of them succeeded").hint("name single runs to run them again")
+            );
         }
         let ids = rows.iter().map(|row| submit::again(&mut ledger, row)).collect::<Result<Vec<_>, _>>()?;
         let caller = context.knock(&BTreeMap::new())?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use serde_json::{Value, json};
-use trainyard_core::plan::quote::posix_line;
+use trainyard_core::quote::posix_line;
 use trainyard_core::spec::{JobSpec, SecretRef, Setting, format_duration, format_size, parse_seeds};
 use trainyard_engine::ledger::RunRow;
 use trainyard_engine::submit::{self, Plan, Wish};
@@ -60,7 +60,8 @@ impl Run {
         let ids = submit::carry_out(plan, &mut ledger)?;
         let caller = context.knock(&secrets)?;
         if self.detach {
-            let rows: Vec<RunRow> = ids.iter().filter_map(|id| ledger.run(*id).transpose()).collect::<Result<_, _>>()?;
+            let rows: Vec<RunRow> =
+                ids.iter().filter_map(|id| ledger.run(*id).transpose()).collect::<Result<_, _>>()?;
             context.printer.report(&Submitted { rows: &rows });
             return Ok(refused(&rows).unwrap_or(Exit::Done));
         }
@@ -80,7 +81,8 @@ impl Run {
         let target = self.target.as_ref().or(job.target.as_ref()).unwrap_or(&config.default_target);
         let target = config.targets.get(target).ok_or_else(|| {
             let known: Vec<&str> = config.targets.keys().map(String::as_str).collect();
-            CommandError::new(Exit::Settings, format!("no target `{target}`")).hint(format!("known: {}", known.join(", ")))
+            CommandError::new(Exit::Settings, format!("no target `{target}`"))
+                .hint(format!("known: {}", known.join(", ")))
         })?;
         let wish = Wish {
             project: &project.folder,

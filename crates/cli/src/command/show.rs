@@ -82,7 +82,8 @@ impl Report for OneRun {
 
     fn text(&self, style: Style) -> String {
         let row = &self.row;
-        let mut text = format!("{}  {}  {}\n", style.bold(&row.name), state_text(row, style), style.dim(&row.id.to_string()));
+        let mut text =
+            format!("{}  {}  {}\n", style.bold(&row.name), state_text(row, style), style.dim(&row.id.to_string()));
         let mut field = |name: &str, value: String| {
             if !value.is_empty() {
                 text.push_str(&format!("{name:10}{value}\n"));

@@ -38,7 +38,8 @@ impl Report for Settings {
     }
 
     fn text(&self, style: Style) -> String {
-        let row = |entry: &Entry| vec![format!("{} = {}", entry.path, entry.value), style.dim(&entry.origin.to_string())];
+        let row =
+            |entry: &Entry| vec![format!("{} = {}", entry.path, entry.value), style.dim(&entry.origin.to_string())];
         table(&["SETTING", "FROM"], self.0.iter().map(row).collect())
     }
 }

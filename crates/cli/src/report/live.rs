@@ -101,7 +101,9 @@ fn detail(row: &RunRow) -> String {
         return reason.clone();
     }
     let value = |value: Option<f64>| value.map_or_else(|| "not a number".to_owned(), |value| format!("{value:.4}"));
-    headline(&row.metrics).map(|(name, point)| format!("{name} {} at step {}", value(point.value), point.step)).unwrap_or_default()
+    headline(&row.metrics)
+        .map(|(name, point)| format!("{name} {} at step {}", value(point.value), point.step))
+        .unwrap_or_default()
 }
 
 fn line() -> ProgressBar {

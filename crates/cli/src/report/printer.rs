@@ -3,10 +3,10 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::Style;
-use crate::args::Output;
 use crate::env;
 use crate::error::{CommandError, Exit};
 
@@ -15,6 +15,12 @@ pub(crate) trait Report {
     fn json(&self) -> Value;
     /// Ends with a newline unless empty.
     fn text(&self, style: Style) -> String;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Text,
+    Json,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +84,8 @@ impl Printer {
     }
 
     pub(crate) fn error(self, error: &CommandError) -> Exit {
-        let text = if self.is_json() { format!("{}\n", error_json(error)) } else { error_text(error, self.talk_style()) };
+        let text =
+            if self.is_json() { format!("{}\n", error_json(error)) } else { error_text(error, self.talk_style()) };
         drop(io::stderr().lock().write_all(text.as_bytes()));
         error.exit
     }
@@ -121,6 +128,9 @@ pub(crate) fn die_quietly_on_closed_pipe() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(|at| format!(" ({}:{})", at.file(), at.line())).unwrap_or_default();
         let what = panic.payload_as_str().unwrap_or("no message");
-        drop(writeln!(io::stderr(), "error: a fault in yard{place}: {what}\nhint: please report this with the command you typed"));
+        drop(writeln!(
+            io::stderr(),
+            "error: a fault in yard{place}: {what}\nhint: please report this with the command you typed"
+        ));
     }));
 }

@@ -78,7 +78,8 @@ fn length(row: &RunRow, now: Instant) -> String {
 
 fn metric_text(row: &RunRow) -> String {
     let Some((name, point)) = headline(&row.metrics) else { return String::new() };
-    let value = point.value.map_or_else(|| "not a number".to_owned(), |value| format!("{}", (value * 1e4).round() / 1e4));
+    let value =
+        point.value.map_or_else(|| "not a number".to_owned(), |value| format!("{}", (value * 1e4).round() / 1e4));
     format!("{name} {value} @{}", point.step)
 }
 
@@ -103,8 +104,14 @@ impl Report for RunTable<'_> {
         let cells = |(index, row): (usize, &RunRow)| {
             let started = row.started.map(|at| ago(at, self.now)).unwrap_or_default();
             let reason = row.reason.clone().unwrap_or_default();
-            let mut cells =
-                vec![row.name.clone(), state_text(row, style), length(row, self.now), started, metric_text(row), reason];
+            let mut cells = vec![
+                row.name.clone(),
+                state_text(row, style),
+                length(row, self.now),
+                started,
+                metric_text(row),
+                reason,
+            ];
             if let Some(id) = self.ids.get(index) {
                 cells.insert(0, style.dim(id));
             }

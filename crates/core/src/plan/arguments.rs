@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 use super::hydra::{self, HydraError};
-use super::template::{self, TemplateError, Values, plain};
 use crate::spec::{Command, JobSpec, ParamStyle, Setting};
+use crate::template::{self, TemplateError, Values, plain};
 use crate::value::{Params, Value};
 
 /// How a program is started. Secrets in `env` are still references.
@@ -20,25 +20,14 @@ pub struct Invocation {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ArgumentError {
     #[error("cannot fill in `{place}`")]
-    Template {
-        place: String,
-        source: TemplateError,
-    },
+    Template { place: String, source: TemplateError },
     #[error("cannot write the parameter `{param}` for Hydra")]
     Hydra { param: String, source: HydraError },
     #[error("{name:?} cannot be the name of an argument: it is empty or holds `=`")]
     Name { name: String },
-    #[error(
-        "{first} and {second} both set the environment variable `{variable}`; rename one of them"
-    )]
-    SameVariable {
-        variable: String,
-        first: String,
-        second: String,
-    },
-    #[error(
-        "{text:?} holds a NUL character, which no argument and no environment variable can carry"
-    )]
+    #[error("{first} and {second} both set the environment variable `{variable}`; rename one of them")]
+    SameVariable { variable: String, first: String, second: String },
+    #[error("{text:?} holds a NUL character, which no argument and no environment variable can carry")]
     Nul { text: String },
     #[error(
         "`shell` never reads its arguments, so {what} would be lost; \
@@ -52,11 +41,7 @@ pub enum ArgumentError {
 /// added a second time.
 ///
 /// The parameters are those of `values`; those of `job` are expected to be among them.
-pub fn command_line(
-    job: &JobSpec,
-    values: &Values<'_>,
-    extra: &[String],
-) -> Result<Invocation, ArgumentError> {
+pub fn command_line(job: &JobSpec, values: &Values<'_>, extra: &[String]) -> Result<Invocation, ArgumentError> {
     let left = unplaced(job, values.params);
     let (params, variables) = match job.style {
         ParamStyle::Flags => (flags(&left)?, BTreeMap::new()),
@@ -80,18 +65,14 @@ pub fn command_line(
 /// `--name=value`; a null leaves the flag out, since no text stands for it in all programs.
 pub fn flags(params: &Params) -> Result<Vec<String>, ArgumentError> {
     let set = params.iter().filter(|(_, value)| **value != Value::Null);
-    set.map(|(name, value)| Ok(format!("--{}={}", checked(name)?, plain(value))))
-        .collect()
+    set.map(|(name, value)| Ok(format!("--{}={}", checked(name)?, plain(value)))).collect()
 }
 
 /// `name=value` in Hydra's grammar, the name as the user wrote it.
 pub fn overrides(params: &Params) -> Result<Vec<String>, ArgumentError> {
     let write = |(name, value): (&String, &Value)| {
         let written = hydra::assignment(checked(name)?, value);
-        written.map_err(|source| ArgumentError::Hydra {
-            param: name.clone(),
-            source,
-        })
+        written.map_err(|source| ArgumentError::Hydra { param: name.clone(), source })
     };
     params.iter().map(write).collect()
 }
@@ -104,11 +85,7 @@ pub fn environment(params: &Params) -> Result<BTreeMap<String, String>, Argument
         let variable = variable_name(name)?;
         if let Some(first) = from.insert(variable.clone(), name) {
             let (first, second) = (format!("the parameters `{first}`"), format!("`{name}`"));
-            return Err(ArgumentError::SameVariable {
-                variable,
-                first,
-                second,
-            });
+            return Err(ArgumentError::SameVariable { variable, first, second });
         }
         if *value != Value::Null {
             variables.insert(variable, plain(value));
@@ -120,30 +97,18 @@ pub fn environment(params: &Params) -> Result<BTreeMap<String, String>, Argument
 /// Upper case, `_` for what is no ASCII letter or digit, and `_` before a leading digit, which shells refuse.
 fn variable_name(param: &str) -> Result<String, ArgumentError> {
     if param.is_empty() {
-        return Err(ArgumentError::Name {
-            name: String::new(),
-        });
+        return Err(ArgumentError::Name { name: String::new() });
     }
     let upper = |c: char| {
-        if c.is_ascii_alphanumeric() {
-            c.to_ascii_uppercase()
-        } else {
-            '_'
-        }
+        if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }
     };
-    let lead = if param.starts_with(|c: char| c.is_ascii_digit()) {
-        "_"
-    } else {
-        ""
-    };
+    let lead = if param.starts_with(|c: char| c.is_ascii_digit()) { "_" } else { "" };
     Ok(lead.chars().chain(param.chars().map(upper)).collect())
 }
 
 fn checked(name: &str) -> Result<&str, ArgumentError> {
     if name.is_empty() || name.contains('=') {
-        return Err(ArgumentError::Name {
-            name: name.to_owned(),
-        });
+        return Err(ArgumentError::Name { name: name.to_owned() });
     }
     Ok(name)
 }
@@ -154,49 +119,27 @@ fn unplaced(job: &JobSpec, params: &Params) -> Params {
         Command::Argv(words) => words.as_slice(),
         Command::Shell(text) => std::slice::from_ref(text),
     };
-    let texts = command
-        .iter()
-        .chain(job.env.values().filter_map(setting_text));
-    let placed: BTreeSet<&str> = texts
-        .flat_map(|text| template::names(text))
-        .filter_map(|name| name.strip_prefix("param."))
-        .collect();
-    let left = params
-        .iter()
-        .filter(|(name, _)| !placed.contains(name.as_str()));
-    left.map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+    let texts = command.iter().chain(job.env.values().filter_map(setting_text));
+    let placed: BTreeSet<&str> =
+        texts.flat_map(|text| template::names(text)).filter_map(|name| name.strip_prefix("param.")).collect();
+    let left = params.iter().filter(|(name, _)| !placed.contains(name.as_str()));
+    left.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn filled_command(command: &Command, values: &Values<'_>) -> Result<Vec<String>, ArgumentError> {
     match command {
         Command::Argv(words) => filled_list("command", words, values),
         Command::Shell(text) => {
-            let in_shell = |source| ArgumentError::Template {
-                place: "shell".to_owned(),
-                source,
-            };
+            let in_shell = |source| ArgumentError::Template { place: "shell".to_owned(), source };
             let text = template::fill_shell(text, values).map_err(in_shell)?;
             // The word after the text is `$0`, the name that the shell's own messages begin with.
-            Ok(vec![
-                "/bin/sh".to_owned(),
-                "-c".to_owned(),
-                text,
-                "sh".to_owned(),
-            ])
+            Ok(vec!["/bin/sh".to_owned(), "-c".to_owned(), text, "sh".to_owned()])
         }
     }
 }
 
-fn filled_list(
-    place: &str,
-    texts: &[String],
-    values: &Values<'_>,
-) -> Result<Vec<String>, ArgumentError> {
-    texts
-        .iter()
-        .map(|text| filled(place, text, values))
-        .collect()
+fn filled_list(place: &str, texts: &[String], values: &Values<'_>) -> Result<Vec<String>, ArgumentError> {
+    texts.iter().map(|text| filled(place, text, values)).collect()
 }
 
 fn filled_env(
@@ -214,10 +157,7 @@ fn filled_env(
 }
 
 fn filled(place: &str, text: &str, values: &Values<'_>) -> Result<String, ArgumentError> {
-    let in_place = |source| ArgumentError::Template {
-        place: place.to_owned(),
-        source,
-    };
+    let in_place = |source| ArgumentError::Template { place: place.to_owned(), source };
     template::fill(text, values).map_err(in_place)
 }
 
@@ -228,11 +168,7 @@ fn merged(
     for (variable, value) in variables {
         if env.contains_key(&variable) {
             let (first, second) = (format!("`env.{variable}`"), "a parameter".to_owned());
-            return Err(ArgumentError::SameVariable {
-                variable,
-                first,
-                second,
-            });
+            return Err(ArgumentError::SameVariable { variable, first, second });
         }
         env.insert(variable, Setting::Text(value));
     }
@@ -240,12 +176,7 @@ fn merged(
 }
 
 /// A sweep whose parameters never reach the program looks like one in which they do not matter.
-fn refuse_unread(
-    shell: &str,
-    params: &[String],
-    resume: &[String],
-    extra: &[String],
-) -> Result<(), ArgumentError> {
+fn refuse_unread(shell: &str, params: &[String], resume: &[String], extra: &[String]) -> Result<(), ArgumentError> {
     let positional = |c| matches!(c, '@' | '*' | '1'..='9');
     let mut after_dollar = shell.split('$').skip(1);
     if after_dollar.any(|rest| rest.trim_start_matches('{').starts_with(positional)) {
@@ -262,12 +193,7 @@ fn refuse_unread(
 
 fn refuse_nul(argv: &[String], env: &BTreeMap<String, Setting>) -> Result<(), ArgumentError> {
     let settings = env.values().filter_map(setting_text);
-    match argv
-        .iter()
-        .chain(env.keys())
-        .chain(settings)
-        .find(|text| text.contains('\0'))
-    {
+    match argv.iter().chain(env.keys()).chain(settings).find(|text| text.contains('\0')) {
         Some(text) => Err(ArgumentError::Nul { text: text.clone() }),
         None => Ok(()),
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use super::template::plain;
+use crate::template::plain;
 use crate::value::Value;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -43,8 +43,7 @@ pub fn element(value: &Value) -> Result<String, HydraError> {
 }
 
 fn dict(entries: &BTreeMap<String, Value>) -> Result<String, HydraError> {
-    let pair =
-        |(key, value): (&String, &Value)| Ok(format!("{}:{}", dict_key(key)?, element(value)?));
+    let pair = |(key, value): (&String, &Value)| Ok(format!("{}:{}", dict_key(key)?, element(value)?));
     let pairs: Result<Vec<_>, _> = entries.iter().map(pair).collect();
     Ok(format!("{{{}}}", pairs?.join(",")))
 }
@@ -53,9 +52,7 @@ fn dict(entries: &BTreeMap<String, Value>) -> Result<String, HydraError> {
 /// safer choice there.
 fn is_bare(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '/')
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
         && !is_literal(text)
 }
 
@@ -78,9 +75,7 @@ fn quoted(text: &str) -> String {
 
 /// Keys know no quotes, only backslashes before what the `ESC` token lists.
 fn dict_key(key: &str) -> Result<String, HydraError> {
-    let refused = || HydraError::Key {
-        key: key.to_owned(),
-    };
+    let refused = || HydraError::Key { key: key.to_owned() };
     if key.is_empty() || is_literal(key) {
         return Err(refused());
     }
@@ -101,12 +96,7 @@ fn is_literal(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let is = |word: &str| text.eq_ignore_ascii_case(word);
     let is_unsigned = |word: &str| unsigned.eq_ignore_ascii_case(word);
-    is("null")
-        || is("true")
-        || is("false")
-        || is_unsigned("inf")
-        || is_unsigned("nan")
-        || is_number(unsigned)
+    is("null") || is("true") || is("false") || is_unsigned("inf") || is_unsigned("nan") || is_number(unsigned)
 }
 
 fn is_number(unsigned: &str) -> bool {
@@ -119,10 +109,7 @@ fn is_number(unsigned: &str) -> bool {
         Some(("", fraction)) => are_digits(fraction),
         Some((whole, fraction)) => is_whole(whole) && (fraction.is_empty() || are_digits(fraction)),
     };
-    mantissa_fits
-        && exponent.is_none_or(|exponent| {
-            are_digits(exponent.strip_prefix(['+', '-']).unwrap_or(exponent))
-        })
+    mantissa_fits && exponent.is_none_or(|exponent| are_digits(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)))
 }
 
 /// `0`, `10`, `1_000`, but not `01`.
@@ -131,8 +118,7 @@ fn is_whole(text: &str) -> bool {
 }
 
 fn are_digits(text: &str) -> bool {
-    text.split('_')
-        .all(|group| !group.is_empty() && group.bytes().all(|b| b.is_ascii_digit()))
+    text.split('_').all(|group| !group.is_empty() && group.bytes().all(|b| b.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -145,12 +131,7 @@ mod tests {
     }
 
     fn table(entries: &[(&str, Value)]) -> Value {
-        Value::Table(
-            entries
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), value.clone()))
-                .collect(),
-        )
+        Value::Table(entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect())
     }
 
     #[test]
@@ -180,26 +161,10 @@ mod tests {
             (text(r"\\'"), r"'\\\\\''"),
             (text("a\n\té"), "'a\n\té'"),
             (Value::List(vec![]), "[]"),
-            (
-                Value::List(vec![
-                    Value::Int(1),
-                    text("a,b"),
-                    Value::List(vec![Value::Null]),
-                ]),
-                "[1,'a,b',[null]]",
-            ),
+            (Value::List(vec![Value::Int(1), text("a,b"), Value::List(vec![Value::Null])]), "[1,'a,b',[null]]"),
             (table(&[]), "{}"),
-            (
-                table(&[
-                    ("b", text("x:y")),
-                    ("a b", table(&[("c", Value::Bool(false))])),
-                ]),
-                r"{a\ b:{c:false},b:'x:y'}",
-            ),
-            (
-                table(&[("${x}", Value::Int(1)), (r"\", Value::Int(2))]),
-                r"{$\{x\}:1,\\:2}",
-            ),
+            (table(&[("b", text("x:y")), ("a b", table(&[("c", Value::Bool(false))]))]), r"{a\ b:{c:false},b:'x:y'}"),
+            (table(&[("${x}", Value::Int(1)), (r"\", Value::Int(2))]), r"{$\{x\}:1,\\:2}"),
         ];
         for (value, expected) in cases {
             assert_eq!(element(&value).unwrap(), expected);
@@ -208,14 +173,7 @@ mod tests {
 
     #[test]
     fn keys_pass_as_written() {
-        for key in [
-            "+env.x",
-            "++env.x",
-            "~x",
-            "env.a/b@pkg",
-            "hydra/launcher",
-            "$x",
-        ] {
+        for key in ["+env.x", "++env.x", "~x", "env.a/b@pkg", "hydra/launcher", "$x"] {
             assert_eq!(assignment(key, &Value::Int(1)).unwrap(), format!("{key}=1"));
         }
         assert_eq!(assignment("~x", &Value::Null).unwrap(), "~x");
@@ -224,25 +182,14 @@ mod tests {
 
     #[test]
     fn dict_keys_that_hydra_cannot_read_are_refused() {
-        for key in [
-            "", "1", "-1", "1.", ".5", "1_0", "2e-3", "true", "NULL", "+inf", "a'b", "a\"", "a\nb",
-            "é", "~a", "#",
-        ] {
+        for key in
+            ["", "1", "-1", "1.", ".5", "1_0", "2e-3", "true", "NULL", "+inf", "a'b", "a\"", "a\nb", "é", "~a", "#"]
+        {
             let error = element(&Value::List(vec![table(&[(key, Value::Null)])])).unwrap_err();
-            assert_eq!(
-                error,
-                HydraError::Key {
-                    key: key.to_owned()
-                }
-            );
+            assert_eq!(error, HydraError::Key { key: key.to_owned() });
         }
-        for key in [
-            "01", "1__0", "1_", "e5", "1e", ".", "-", "1.5.2", "infx", "1-2", "v1",
-        ] {
-            assert_eq!(
-                element(&table(&[(key, Value::Null)])).unwrap(),
-                format!("{{{key}:null}}")
-            );
+        for key in ["01", "1__0", "1_", "e5", "1e", ".", "-", "1.5.2", "infx", "1-2", "v1"] {
+            assert_eq!(element(&table(&[(key, Value::Null)])).unwrap(), format!("{{{key}:null}}"));
         }
     }
 }

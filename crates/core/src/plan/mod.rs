@@ -2,6 +2,4 @@
 
 pub mod arguments;
 pub mod hydra;
-pub mod quote;
-pub mod template;
 pub mod slots;

@@ -165,7 +165,8 @@ impl Slots {
         for (_, run, demand) in candidates {
             if let Some(devices) = self.fit(run, &demand) {
                 self.pop(&demand);
-                let devices = devices.into_iter().filter_map(|device| self.capacity.gpus.get(device)).cloned().collect();
+                let devices =
+                    devices.into_iter().filter_map(|device| self.capacity.gpus.get(device)).cloned().collect();
                 let slot = Slot { demand, devices };
                 self.occupy(run, slot.clone());
                 return Some((run, slot));
@@ -186,7 +187,10 @@ impl Slots {
             }
             !queue.is_empty()
         });
-        self.waiting.iter().filter_map(|(demand, queue)| queue.front().map(|(rank, run)| (*rank, *run, *demand))).collect()
+        self.waiting
+            .iter()
+            .filter_map(|(demand, queue)| queue.front().map(|(rank, run)| (*rank, *run, *demand)))
+            .collect()
     }
 
     fn pop(&mut self, demand: &Demand) {
@@ -231,8 +235,8 @@ impl Slots {
     fn leaves_room(&self, reserved: &Reservation, demand: &Demand) -> bool {
         let Some(wanted) = self.demand_of(reserved.run) else { return true };
         let later = self.held.values().filter(|held| held.order > reserved.since).map(|held| held.slot.demand);
-        let (cpus, memory) =
-            later.fold((demand.cpus, demand.memory), |(cpus, memory), other| (cpus + other.cpus, memory + other.memory));
+        let (cpus, memory) = later
+            .fold((demand.cpus, demand.memory), |(cpus, memory), other| (cpus + other.cpus, memory + other.memory));
         cpus + wanted.cpus <= self.capacity.cpus && memory + wanted.memory <= self.capacity.memory
     }
 
@@ -247,14 +251,17 @@ impl Slots {
         let units = &self.used.gpus;
         match gpus {
             Gpus::Whole(count) => {
-                let empty = units.iter().enumerate().filter(|(_, used)| **used == 0).map(|(device, _)| device).filter(open);
+                let empty =
+                    units.iter().enumerate().filter(|(_, used)| **used == 0).map(|(device, _)| device).filter(open);
                 let chosen: Vec<usize> = empty.take(count as usize).collect();
                 (chosen.len() == count as usize).then_some(chosen)
             }
             Gpus::Share(_) => {
                 let fits = |used: u32| used + gpus.units() <= Gpus::UNITS;
                 let candidates = units.iter().enumerate().filter(|(device, used)| open(device) && fits(**used));
-                candidates.max_by_key(|(device, used)| (**used, std::cmp::Reverse(*device))).map(|(device, _)| vec![device])
+                candidates
+                    .max_by_key(|(device, used)| (**used, std::cmp::Reverse(*device)))
+                    .map(|(device, _)| vec![device])
             }
         }
     }

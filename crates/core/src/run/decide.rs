@@ -8,22 +8,37 @@ use crate::time::Instant;
 pub enum Event {
     /// There is room for the next attempt.
     Placed,
-    Started { attempt: u32 },
-    Ended { attempt: u32, ending: Ending },
+    Started {
+        attempt: u32,
+    },
+    Ended {
+        attempt: u32,
+        ending: Ending,
+    },
     /// It is certain that nothing of this attempt was executed.
-    NeverStarted { attempt: u32 },
+    NeverStarted {
+        attempt: u32,
+    },
     /// The target or the plan says no, and would say so again.
-    Refused { why: String },
+    Refused {
+        why: String,
+    },
     CancelAsked,
 }
 
 /// What has to be done because of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    Submit { attempt: u32 },
-    Stop { attempt: u32 },
+    Submit {
+        attempt: u32,
+    },
+    Stop {
+        attempt: u32,
+    },
     /// The run may be placed (again) from this moment on.
-    Queue { not_before: Option<Instant> },
+    Queue {
+        not_before: Option<Instant>,
+    },
 }
 
 /// `changed` is false for events that say nothing new; they need not be recorded.
@@ -115,7 +130,9 @@ fn refuse(run: &Run, why: &str, now: Instant) -> Option<Move> {
             State::Failed { at: now, reason: super::Reason::Refused { why: why.to_owned() } }
         }
         State::Cancelling { .. } => State::Cancelled { at: now },
-        State::Running { .. } | State::Succeeded { .. } | State::Failed { .. } | State::Cancelled { .. } => return None,
+        State::Running { .. } | State::Succeeded { .. } | State::Failed { .. } | State::Cancelled { .. } => {
+            return None;
+        }
     };
     Some((with(run, state), Vec::new()))
 }

@@ -48,13 +48,23 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Reason {
-    Attempt { outcome: Outcome },
+    Attempt {
+        outcome: Outcome,
+    },
     /// All allowed attempts were used; the last ended so.
-    AttemptsUsed { attempts: u32, outcome: Outcome },
+    AttemptsUsed {
+        attempts: u32,
+        outcome: Outcome,
+    },
     /// Attempts in a row that got nowhere.
-    CrashLoop { attempts: u32, outcome: Outcome },
+    CrashLoop {
+        attempts: u32,
+        outcome: Outcome,
+    },
     /// The target, or the plan, would not take it.
-    Refused { why: String },
+    Refused {
+        why: String,
+    },
 }
 
 impl Outcome {
@@ -84,9 +94,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exited { code } => write!(f, "exit code {code}"),
-            Self::Killed { signal: 9 } => {
-                f.write_str("killed by SIGKILL (often the kernel, when memory runs out)")
-            }
+            Self::Killed { signal: 9 } => f.write_str("killed by SIGKILL (often the kernel, when memory runs out)"),
             Self::Killed { signal } => write!(f, "killed by {}", signal_name(*signal)),
             Self::OutputsMissing { paths } => write!(f, "ended with 0 but left no {}", paths.join(", ")),
             Self::TimeLimit => f.write_str("time limit reached"),
@@ -130,5 +138,8 @@ pub fn signal_name(signal: i32) -> String {
         (15, "SIGTERM"),
         (24, "SIGXCPU"),
     ];
-    NAMES.iter().find(|(number, _)| *number == signal).map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
+    NAMES
+        .iter()
+        .find(|(number, _)| *number == signal)
+        .map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
 }

@@ -22,15 +22,34 @@ pub struct Run {
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum State {
     /// Waits for a place, and not before `not_before` if that is set (back-off between attempts).
-    Queued { since: Instant, not_before: Option<Instant> },
+    Queued {
+        since: Instant,
+        not_before: Option<Instant>,
+    },
     /// On its way to the target: recorded here, perhaps known there.
-    Starting { attempt: u32, since: Instant },
-    Running { attempt: u32, since: Instant },
+    Starting {
+        attempt: u32,
+        since: Instant,
+    },
+    Running {
+        attempt: u32,
+        since: Instant,
+    },
     /// Asked to stop; ends when the target says so.
-    Cancelling { attempt: u32, since: Instant },
-    Succeeded { at: Instant },
-    Failed { at: Instant, reason: Reason },
-    Cancelled { at: Instant },
+    Cancelling {
+        attempt: u32,
+        since: Instant,
+    },
+    Succeeded {
+        at: Instant,
+    },
+    Failed {
+        at: Instant,
+        reason: Reason,
+    },
+    Cancelled {
+        at: Instant,
+    },
 }
 
 impl State {

@@ -9,7 +9,7 @@ use crate::time::Span;
 use crate::value::Params;
 
 /// A named description of what to run. Texts that may hold placeholders are kept as written; see
-/// [`crate::plan::template`].
+/// [`crate::template`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
     pub name: String,

@@ -47,9 +47,11 @@ const COLUMNS: &str = "seq, id, batch, name, job, target, seed, params, state, b
 impl Ledger {
     /// Newest last.
     pub fn runs(&self, filter: &Filter) -> Result<Vec<RunRow>, LedgerError> {
-        let mut sql = format!("SELECT {COLUMNS} FROM runs WHERE (?1 IS NULL OR job = ?1) AND (?2 IS NULL OR target = ?2)");
+        let mut sql =
+            format!("SELECT {COLUMNS} FROM runs WHERE (?1 IS NULL OR job = ?1) AND (?2 IS NULL OR target = ?2)");
         sql.push_str(" AND (?3 IS NULL OR state = ?3) AND (?4 IS NULL OR batch = ?4)");
-        let narrowed = filter.job.is_some() || filter.target.is_some() || filter.state.is_some() || filter.batch.is_some();
+        let narrowed =
+            filter.job.is_some() || filter.target.is_some() || filter.state.is_some() || filter.batch.is_some();
         if filter.recent == Recent::Short && !narrowed {
             sql.push_str(&format!(
                 " AND seq IN (SELECT seq FROM runs WHERE ended IS NULL UNION ALL \
@@ -131,7 +133,8 @@ impl Ledger {
 
     /// Open runs that came after `seq`, in queue order.
     pub fn open_after(&self, seq: i64) -> Result<Vec<OpenRun>, LedgerError> {
-        let sql = "SELECT seq, id, batch, name, seed, params, body FROM runs WHERE ended IS NULL AND seq > ?1 ORDER BY seq";
+        let sql =
+            "SELECT seq, id, batch, name, seed, params, body FROM runs WHERE ended IS NULL AND seq > ?1 ORDER BY seq";
         let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([seq])?;
         let mut found = Vec::new();
@@ -279,7 +282,11 @@ fn run_row(row: &Row<'_>) -> Result<RunRow, LedgerError> {
         attempt: row.get(10)?,
         exit_code: row.get(11)?,
         reason: row.get(12)?,
-        metrics: row.get::<_, Option<String>>(13)?.map(|text| serde_json::from_str(&text)).transpose()?.unwrap_or_default(),
+        metrics: row
+            .get::<_, Option<String>>(13)?
+            .map(|text| serde_json::from_str(&text))
+            .transpose()?
+            .unwrap_or_default(),
         created: Instant(row.get(14)?),
         started: row.get::<_, Option<i64>>(15)?.map(Instant),
         ended: row.get::<_, Option<i64>>(16)?.map(Instant),

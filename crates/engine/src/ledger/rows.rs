@@ -106,11 +106,34 @@ pub enum Request {
 #[derive(Debug)]
 pub enum Change {
     /// A run's new state, and in a few words what led to it.
-    State { seq: i64, run: Run, at: Instant, what: String },
+    State {
+        seq: i64,
+        run: Run,
+        at: Instant,
+        what: String,
+    },
     /// An attempt that is about to be sent. In the ledger before anything leaves the machine.
-    Attempt { seq: i64, number: u32, token: Token, slot: Slot, at: Instant },
-    Result { seq: i64, number: u32, result: Box<AttemptResult> },
-    Started { seq: i64, at: Instant },
-    Metrics { seq: i64, metrics: Metrics },
-    RequestsUpTo { id: i64 },
+    Attempt {
+        seq: i64,
+        number: u32,
+        token: Token,
+        slot: Slot,
+        at: Instant,
+    },
+    Result {
+        seq: i64,
+        number: u32,
+        result: Box<AttemptResult>,
+    },
+    Started {
+        seq: i64,
+        at: Instant,
+    },
+    Metrics {
+        seq: i64,
+        metrics: Metrics,
+    },
+    RequestsUpTo {
+        id: i64,
+    },
 }

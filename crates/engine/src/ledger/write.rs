@@ -132,8 +132,11 @@ fn apply(tx: &Transaction<'_>, change: &Change) -> Result<(), LedgerError> {
             Ok(())
         }
         Change::Result { seq, number, result } => {
-            tx.prepare_cached("UPDATE attempts SET result = ?3 WHERE run = ?1 AND number = ?2")?
-                .execute(params![seq, number, serde_json::to_string(result)?])?;
+            tx.prepare_cached("UPDATE attempts SET result = ?3 WHERE run = ?1 AND number = ?2")?.execute(params![
+                seq,
+                number,
+                serde_json::to_string(result)?
+            ])?;
             Ok(())
         }
         Change::Started { seq, at } => {
@@ -156,7 +159,9 @@ fn apply(tx: &Transaction<'_>, change: &Change) -> Result<(), LedgerError> {
 fn set_state(tx: &Transaction<'_>, seq: i64, run: &Run, at: Instant, what: &str) -> Result<(), LedgerError> {
     let (exit_code, reason) = match &run.state {
         State::Succeeded { .. } => (Some(0), None),
-        State::Failed { reason, .. } => (reason.outcome().and_then(|outcome| outcome.exit_code()), Some(reason.to_string())),
+        State::Failed { reason, .. } => {
+            (reason.outcome().and_then(|outcome| outcome.exit_code()), Some(reason.to_string()))
+        }
         State::Queued { .. }
         | State::Starting { .. }
         | State::Running { .. }

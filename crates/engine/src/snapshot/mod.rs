@@ -56,8 +56,8 @@ fn publish(manifest: &Manifest, depot: &Depot) -> Result<Digest, SnapshotError> 
     if Manifest::read(depot, &digest).is_ok() {
         return Ok(digest);
     }
-    let written = fs_err::create_dir_all(depot.snapshots())
-        .and_then(|()| replace(&path, &manifest.bytes(), Durability::Synced));
+    let written =
+        fs_err::create_dir_all(depot.snapshots()).and_then(|()| replace(&path, &manifest.bytes(), Durability::Synced));
     written.map_err(|source| SnapshotError::Write { depot: depot.root().to_owned(), source })?;
     Ok(digest)
 }
@@ -74,6 +74,7 @@ fn refuse_mistakes(project: &Path, files: &[walk::Found]) -> Result<(), Snapshot
             *folders.entry(first).or_default() += file.size() + 10_000;
         }
     }
-    let largest = folders.into_iter().max_by_key(|(_, weight)| *weight).map_or(project.to_owned(), |(name, _)| name.into());
+    let largest =
+        folders.into_iter().max_by_key(|(_, weight)| *weight).map_or(project.to_owned(), |(name, _)| name.into());
     Err(SnapshotError::TooLarge { files: files.len(), megabytes: bytes / 1_000_000, largest })
 }

@@ -39,13 +39,18 @@ pub(super) fn order(active: &Active, attempt: u32) -> Order {
 }
 
 /// Secrets are looked up at the last moment, and beside the loop: asking for one may take a while.
-pub(super) async fn submit(local: Rc<Local>, order: Order, known: BTreeMap<String, String>) -> Result<(), NotSubmitted> {
+pub(super) async fn submit(
+    local: Rc<Local>,
+    order: Order,
+    known: BTreeMap<String, String>,
+) -> Result<(), NotSubmitted> {
     let token = order.token.clone();
     let refused = |why: String| NotSubmitted { token: token.clone(), why: SubmitError::Refused(why) };
     let mut secrets = Secrets::default();
     for (name, setting) in &order.job.env {
         if let Setting::Secret(reference) = setting {
-            let value = reveal(reference, &known).await.map_err(|why| refused(format!("the secret for {name}: {why}")))?;
+            let value =
+                reveal(reference, &known).await.map_err(|why| refused(format!("the secret for {name}: {why}")))?;
             secrets.0.insert(name.clone(), value);
         }
     }

@@ -11,6 +11,6 @@ mod lock;
 mod serve;
 mod socket;
 
-pub use call::{Caller, CallError, Start};
+pub use call::{CallError, Caller, Start};
 pub use lock::{Lock, LockError};
 pub use serve::{Settings, YardmasterError, serve};

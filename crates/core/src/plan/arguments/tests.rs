@@ -12,10 +12,7 @@ fn strings(texts: &[&str]) -> Vec<String> {
 }
 
 fn params(entries: &[(&str, Value)]) -> Params {
-    entries
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), value.clone()))
-        .collect()
+    entries.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
 fn text(text: &str) -> Value {
@@ -53,9 +50,7 @@ fn values(params: &Params) -> Values<'_> {
 }
 
 fn argv(job: &JobSpec, params: &Params, extra: &[&str]) -> Vec<String> {
-    command_line(job, &values(params), &strings(extra))
-        .unwrap()
-        .argv
+    command_line(job, &values(params), &strings(extra)).unwrap().argv
 }
 
 #[test]
@@ -79,10 +74,7 @@ fn flags_by_type() {
         r#"--table={"a":1}"#,
         "--text=it's {seed}",
     ];
-    assert_eq!(
-        argv(&program(&["p"], ParamStyle::Flags), &given, &[]),
-        expected
-    );
+    assert_eq!(argv(&program(&["p"], ParamStyle::Flags), &given, &[]), expected);
 }
 
 #[test]
@@ -94,16 +86,10 @@ fn hydra_overrides_by_type() {
         ("~old", Value::Null),
     ]);
     let expected = ["p", "+env.x=null", "agent.lr=0.1", "list=[1,'b c']", "~old"];
-    assert_eq!(
-        argv(&program(&["p"], ParamStyle::Hydra), &given, &[]),
-        expected
-    );
+    assert_eq!(argv(&program(&["p"], ParamStyle::Hydra), &given, &[]), expected);
     let refused = params(&[("a", Value::Table(params(&[("1", Value::Null)])))]);
     let error = overrides(&refused).unwrap_err();
-    assert!(
-        matches!(&error, ArgumentError::Hydra { param, .. } if param == "a")
-            && error.source().is_some()
-    );
+    assert!(matches!(&error, ArgumentError::Hydra { param, .. } if param == "a") && error.source().is_some());
 }
 
 #[test]
@@ -140,8 +126,7 @@ fn variables_that_meet_are_refused() {
     );
     let given = params(&[("a.b", Value::Int(1))]);
     let mut job = program(&["p"], ParamStyle::Env);
-    job.env
-        .insert("A_B".to_owned(), Setting::Text("1".to_owned()));
+    job.env.insert("A_B".to_owned(), Setting::Text("1".to_owned()));
     let error = command_line(&job, &values(&given), &[]).unwrap_err();
     assert!(matches!(error, ArgumentError::SameVariable { .. }));
     job.style = ParamStyle::Flags;
@@ -152,9 +137,7 @@ fn variables_that_meet_are_refused() {
 fn names_that_would_be_misread_are_refused() {
     for name in ["", "a=b"] {
         let given = params(&[(name, Value::Int(1))]);
-        let expected = ArgumentError::Name {
-            name: name.to_owned(),
-        };
+        let expected = ArgumentError::Name { name: name.to_owned() };
         assert_eq!(flags(&given), Err(expected.clone()));
         assert_eq!(overrides(&given), Err(expected));
     }
@@ -164,27 +147,15 @@ fn names_that_would_be_misread_are_refused() {
 
 #[test]
 fn parameters_in_place_are_not_added_again() {
-    let given = params(&[
-        ("a", Value::Int(1)),
-        ("b", Value::Int(2)),
-        ("c", Value::Int(3)),
-        ("d", Value::Int(4)),
-    ]);
+    let given = params(&[("a", Value::Int(1)), ("b", Value::Int(2)), ("c", Value::Int(3)), ("d", Value::Int(4))]);
     let mut job = program(&["p", "x{param.a}", "{{param.c}}"], ParamStyle::Flags);
-    job.env
-        .insert("B".to_owned(), Setting::Text("<{param.b}>".to_owned()));
+    job.env.insert("B".to_owned(), Setting::Text("<{param.b}>".to_owned()));
     job.resume.args = strings(&["{param.d}"]);
     let line = command_line(&job, &values(&given), &[]).unwrap();
     assert_eq!(line.argv, ["p", "x1", "{param.c}", "--c=3", "--d=4"]);
-    assert_eq!(
-        line.env,
-        BTreeMap::from([("B".to_owned(), Setting::Text("<2>".to_owned()))])
-    );
+    assert_eq!(line.env, BTreeMap::from([("B".to_owned(), Setting::Text("<2>".to_owned()))]));
     let in_shell = shell("p {param.a} {param.b} {param.c} \"$@\"");
-    assert_eq!(
-        argv(&in_shell, &given, &[])[2..],
-        ["p 1 2 3 \"$@\"", "sh", "--d=4"]
-    );
+    assert_eq!(argv(&in_shell, &given, &[])[2..], ["p 1 2 3 \"$@\"", "sh", "--d=4"]);
 }
 
 #[test]
@@ -193,10 +164,7 @@ fn resume_args_come_with_a_checkpoint_and_extra_ones_last() {
     let job = program(&["p", "{seed}"], ParamStyle::Flags);
     let extra = ["{seed}", "{nope}", "{{x}}", "$HOME", "", "a b"];
     assert_eq!(argv(&job, &given, &extra)[..3], ["p", "7", "--a=1"]);
-    let resumed = Values {
-        checkpoint: Some("m 1.pt".to_owned()),
-        ..values(&given)
-    };
+    let resumed = Values { checkpoint: Some("m 1.pt".to_owned()), ..values(&given) };
     let line = command_line(&job, &resumed, &strings(&extra)).unwrap();
     assert_eq!(line.argv[..5], ["p", "7", "--a=1", "--resume", "m 1.pt"]);
     assert_eq!(line.argv[5..], extra);
@@ -206,40 +174,24 @@ fn resume_args_come_with_a_checkpoint_and_extra_ones_last() {
 fn a_shell_gets_arguments_as_positional_ones() {
     let given = params(&[("a", text("b c"))]);
     let line = argv(&shell("cd x; p --seed {seed} \"$@\""), &given, &["it's"]);
-    assert_eq!(
-        line,
-        [
-            "/bin/sh",
-            "-c",
-            "cd x; p --seed 7 \"$@\"",
-            "sh",
-            "--a=b c",
-            "it's"
-        ]
-    );
+    assert_eq!(line, ["/bin/sh", "-c", "cd x; p --seed 7 \"$@\"", "sh", "--a=b c", "it's"]);
     let output = std::process::Command::new(&line[0])
         .args(["-c", "printf '%s|' \"$0\" \"$@\""])
         .args(&line[3..])
         .output()
         .unwrap();
-    assert_eq!(
-        String::from_utf8(output.stdout).unwrap(),
-        "sh|--a=b c|it's|"
-    );
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "sh|--a=b c|it's|");
 }
 
 #[test]
 fn a_shell_that_would_lose_its_arguments_is_refused() {
     let given = params(&[("a", Value::Int(1))]);
     let none = Params::new();
-    let lost = |job: &JobSpec, params: &Params, extra: &[&str]| match command_line(
-        job,
-        &values(params),
-        &strings(extra),
-    ) {
-        Err(ArgumentError::Unread { what }) => Some(what),
-        _ => None,
-    };
+    let lost =
+        |job: &JobSpec, params: &Params, extra: &[&str]| match command_line(job, &values(params), &strings(extra)) {
+            Err(ArgumentError::Unread { what }) => Some(what),
+            _ => None,
+        };
     let mut deaf = shell("p $HOME $0 $x1");
     assert_eq!(lost(&deaf, &given, &[]), Some("the parameters"));
     assert_eq!(lost(&deaf, &none, &[]), Some("`resume.args`"));
@@ -255,10 +207,7 @@ fn a_shell_that_would_lose_its_arguments_is_refused() {
 fn nul_is_refused_everywhere() {
     let none = Params::new();
     let refused = |job: &JobSpec, params: &Params, extra: &[String]| {
-        matches!(
-            command_line(job, &values(params), extra),
-            Err(ArgumentError::Nul { .. })
-        )
+        matches!(command_line(job, &values(params), extra), Err(ArgumentError::Nul { .. }))
     };
     let job = program(&["p"], ParamStyle::Flags);
     assert!(!refused(&job, &none, &[]));
@@ -266,16 +215,11 @@ fn nul_is_refused_everywhere() {
     assert!(refused(&shell("p $@ \0"), &none, &[]));
     assert!(refused(&job, &none, &strings(&["\0"])));
     for style in [ParamStyle::Flags, ParamStyle::Hydra, ParamStyle::Env] {
-        assert!(refused(
-            &program(&["p"], style),
-            &params(&[("a", text("\0"))]),
-            &[]
-        ));
+        assert!(refused(&program(&["p"], style), &params(&[("a", text("\0"))]), &[]));
     }
     for (name, value) in [("A", "\0"), ("A\0", "x")] {
         let mut job = job.clone();
-        job.env
-            .insert(name.to_owned(), Setting::Text(value.to_owned()));
+        job.env.insert(name.to_owned(), Setting::Text(value.to_owned()));
         assert!(refused(&job, &none, &[]));
     }
 }
@@ -284,20 +228,13 @@ fn nul_is_refused_everywhere() {
 fn errors_say_where() {
     let none = Params::new();
     let mut job = program(&["p"], ParamStyle::Flags);
-    job.env
-        .insert("A".to_owned(), Setting::Text("{nope}".to_owned()));
+    job.env.insert("A".to_owned(), Setting::Text("{nope}".to_owned()));
     let place = |job: &JobSpec| {
-        let values = Values {
-            checkpoint: Some("a b".to_owned()),
-            ..values(&none)
-        };
+        let values = Values { checkpoint: Some("a b".to_owned()), ..values(&none) };
         command_line(job, &values, &[]).unwrap_err().to_string()
     };
     assert_eq!(place(&job), "cannot fill in `env.A`");
-    assert_eq!(
-        place(&program(&["{nope}"], ParamStyle::Flags)),
-        "cannot fill in `command`"
-    );
+    assert_eq!(place(&program(&["{nope}"], ParamStyle::Flags)), "cannot fill in `command`");
     assert_eq!(place(&shell("{checkpoint} $@")), "cannot fill in `shell`");
     job.env.clear();
     job.resume.args = strings(&["{nope}"]);

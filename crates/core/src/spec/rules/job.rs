@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::dangling;
-use crate::plan::template;
 use crate::spec::image::ImageSpec;
 use crate::spec::job::Setting;
 use crate::spec::problem::Problem;
 use crate::spec::quantity::format_duration;
 use crate::spec::read::Reader;
 use crate::spec::shape::names;
+use crate::template;
 use crate::time::Span;
 
 pub(super) fn check(name: &str, job: &Reader<'_>, root: &Reader<'_>, problems: &mut Vec<Problem>) {

@@ -1,9 +1,9 @@
 //! Contradictions within one target.
 
-use crate::plan::template;
 use crate::spec::problem::Problem;
 use crate::spec::read::Reader;
 use crate::spec::target::TargetSpec;
+use crate::template;
 
 pub(super) fn check(name: &str, target: &Reader<'_>, problems: &mut Vec<Problem>) {
     problems.extend(always_local(name, target));

@@ -10,10 +10,7 @@ fn params() -> Params {
     BTreeMap::from([
         ("lr".to_owned(), Value::Float(1e-5)),
         ("+env.a/b@pkg".to_owned(), Value::Text("x y".to_owned())),
-        (
-            "sizes".to_owned(),
-            Value::List(vec![Value::Int(1), Value::Text("\"".to_owned())]),
-        ),
+        ("sizes".to_owned(), Value::List(vec![Value::Int(1), Value::Text("\"".to_owned())])),
     ])
 }
 
@@ -105,14 +102,8 @@ fn doubled_braces_write_one() {
 
 #[test]
 fn values_are_not_read_again() {
-    let params = BTreeMap::from([(
-        "x".to_owned(),
-        Value::Text("{seed} {{a}} {nope}".to_owned()),
-    )]);
-    assert_eq!(
-        fill("{param.x}", &values(&params)).unwrap(),
-        "{seed} {{a}} {nope}"
-    );
+    let params = BTreeMap::from([("x".to_owned(), Value::Text("{seed} {{a}} {nope}".to_owned()))]);
+    assert_eq!(fill("{param.x}", &values(&params)).unwrap(), "{seed} {{a}} {nope}");
 }
 
 #[test]
@@ -128,13 +119,8 @@ fn unknown_names_the_nearest() {
     ];
     for (text, nearest) in cases {
         let found = check(text, &["gamma", "lr"]).unwrap_err();
-        assert!(
-            matches!(&found, TemplateError::Unknown { nearest: n, .. } if n == nearest),
-            "{text}: {found}"
-        );
-        let params = ["gamma", "lr"]
-            .map(|name| (name.to_owned(), Value::Null))
-            .into();
+        assert!(matches!(&found, TemplateError::Unknown { nearest: n, .. } if n == nearest), "{text}: {found}");
+        let params = ["gamma", "lr"].map(|name| (name.to_owned(), Value::Null)).into();
         assert_eq!(fill(text, &values(&params)).unwrap_err(), found);
     }
     assert_eq!(
@@ -151,16 +137,10 @@ fn unknown_names_the_nearest() {
 #[test]
 fn a_missing_seed_is_an_error_and_a_missing_checkpoint_is_not() {
     let params = params();
-    let bare = Values {
-        seed: None,
-        checkpoint: None,
-        ..values(&params)
-    };
+    let bare = Values { seed: None, checkpoint: None, ..values(&params) };
     let error = fill("--seed {seed}", &bare).unwrap_err();
     assert_eq!(error, TemplateError::NoSeed);
-    assert!(
-        error.to_string().contains("`--seeds 1`") && error.to_string().contains("`seeds = [1]`")
-    );
+    assert!(error.to_string().contains("`--seeds 1`") && error.to_string().contains("`seeds = [1]`"));
     assert_eq!(fill("no {{seed}}", &bare).unwrap(), "no {seed}");
     assert_eq!(fill("[{checkpoint}]", &bare).unwrap(), "[]");
     check("{seed}", &[]).unwrap();
@@ -169,41 +149,21 @@ fn a_missing_seed_is_an_error_and_a_missing_checkpoint_is_not() {
 #[test]
 fn a_shell_gets_plain_words_only() {
     let params = params();
-    assert_eq!(
-        fill_shell("a '{seed}' {checkpoint}", &values(&params)).unwrap(),
-        "a '7' logs/model_9.pt"
-    );
+    assert_eq!(fill_shell("a '{seed}' {checkpoint}", &values(&params)).unwrap(), "a '7' logs/model_9.pt");
     for hostile in ["a b", "$(touch x)", "'", "a;b", "~", "*", "a\nb"] {
-        let values = Values {
-            checkpoint: Some(hostile.to_owned()),
-            ..values(&params)
-        };
+        let values = Values { checkpoint: Some(hostile.to_owned()), ..values(&params) };
         let error = fill_shell("x {checkpoint}", &values).unwrap_err();
         assert!(matches!(error, TemplateError::NotAWord { .. }));
-        assert!(
-            error
-                .to_string()
-                .contains("`env = { VALUE = \"{checkpoint}\" }`"),
-            "{error}"
-        );
-        assert_eq!(
-            fill("x {checkpoint}", &values).unwrap(),
-            format!("x {hostile}")
-        );
+        assert!(error.to_string().contains("`env = { VALUE = \"{checkpoint}\" }`"), "{error}");
+        assert_eq!(fill("x {checkpoint}", &values).unwrap(), format!("x {hostile}"));
     }
-    let none = Values {
-        checkpoint: None,
-        ..values(&params)
-    };
+    let none = Values { checkpoint: None, ..values(&params) };
     assert_eq!(fill_shell("x {checkpoint}", &none).unwrap(), "x ");
 }
 
 #[test]
 fn names_are_listed_in_order() {
-    assert_eq!(
-        names("{b} {{c}} {x:1} {param.lr}{b}"),
-        ["b", "param.lr", "b"]
-    );
+    assert_eq!(names("{b} {{c}} {x:1} {param.lr}{b}"), ["b", "param.lr", "b"]);
 }
 
 #[test]
@@ -223,20 +183,12 @@ fn plain_forms() {
         (float(f64::NEG_INFINITY), "-inf"),
         (text("it's \"so\"\n"), "it's \"so\"\n"),
         (
-            Value::List(vec![
-                float(f64::NAN),
-                float(f64::INFINITY),
-                float(f64::NEG_INFINITY),
-                text("a\n\"é"),
-            ]),
+            Value::List(vec![float(f64::NAN), float(f64::INFINITY), float(f64::NEG_INFINITY), text("a\n\"é")]),
             r#"[NaN,Infinity,-Infinity,"a\n\"é"]"#,
         ),
         (
             Value::Table(BTreeMap::from([
-                (
-                    "b".to_owned(),
-                    Value::List(vec![Value::Null, Value::Bool(false), Value::Int(-3)]),
-                ),
+                ("b".to_owned(), Value::List(vec![Value::Null, Value::Bool(false), Value::Int(-3)])),
                 ("a\"".to_owned(), Value::Table(BTreeMap::new())),
                 ("c".to_owned(), float(1e-7)),
             ])),

@@ -10,9 +10,7 @@ pub enum QuoteError {
 
 /// `text` as one word for `sh`.
 pub fn posix(text: &str) -> Result<String, QuoteError> {
-    let quoted = shlex::try_quote(text).map_err(|_nul| QuoteError::Nul {
-        text: text.to_owned(),
-    })?;
+    let quoted = shlex::try_quote(text).map_err(|_nul| QuoteError::Nul { text: text.to_owned() })?;
     Ok(quoted.into_owned())
 }
 
@@ -25,8 +23,7 @@ pub fn posix_line(words: &[String]) -> Result<String, QuoteError> {
 
 /// Whether a shell reads `text` as it stands, inside or outside any quotes. The empty text does.
 pub fn is_plain(text: &str) -> bool {
-    text.chars()
-        .all(|c| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c))
+    text.chars().all(|c| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c))
 }
 
 #[cfg(test)]
@@ -42,19 +39,10 @@ mod tests {
     fn through_sh(line: &str) -> Vec<String> {
         let folder = std::env::temp_dir();
         let script = format!("printf '%s\\0' {line}");
-        let output = Command::new("/bin/sh")
-            .arg("-c")
-            .arg(script)
-            .current_dir(folder)
-            .output()
-            .unwrap();
+        let output = Command::new("/bin/sh").arg("-c").arg(script).current_dir(folder).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
-        text.strip_suffix('\0')
-            .unwrap()
-            .split('\0')
-            .map(str::to_owned)
-            .collect()
+        text.strip_suffix('\0').unwrap().split('\0').map(str::to_owned).collect()
     }
 
     fn words(texts: &[&str]) -> Vec<String> {
@@ -133,21 +121,13 @@ mod tests {
 
     #[test]
     fn nul_is_refused() {
-        assert_eq!(
-            posix("a\0b"),
-            Err(QuoteError::Nul {
-                text: "a\0b".to_owned()
-            })
-        );
+        assert_eq!(posix("a\0b"), Err(QuoteError::Nul { text: "a\0b".to_owned() }));
         assert!(posix_line(&words(&["a", "\0"])).is_err());
     }
 
     #[test]
     fn plain_words_stay_readable() {
-        assert_eq!(
-            posix_line(&words(&["python", "a/b-c.py", "x y"])).unwrap(),
-            "python a/b-c.py 'x y'"
-        );
+        assert_eq!(posix_line(&words(&["python", "a/b-c.py", "x y"])).unwrap(), "python a/b-c.py 'x y'");
         assert_eq!(posix_line(&[]).unwrap(), "");
     }
 

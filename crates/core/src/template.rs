@@ -6,19 +6,11 @@
 
 use thiserror::Error;
 
-use super::quote;
+use crate::quote;
 use crate::value::{Params, Value};
 
 /// Placeholders that every run has; `param.NAME` comes on top.
-pub const KNOWN: [&str; 7] = [
-    "seed",
-    "run",
-    "name",
-    "job",
-    "attempt",
-    "checkpoint",
-    "gpus",
-];
+pub const KNOWN: [&str; 7] = ["seed", "run", "name", "job", "attempt", "checkpoint", "gpus"];
 
 /// What placeholders stand for in one attempt of one run.
 #[derive(Debug, Clone)]
@@ -44,9 +36,7 @@ pub enum TemplateError {
          to write the braces themselves, double them: `{{{{{name}}}}}`"
     )]
     Unknown { name: String, nearest: String },
-    #[error(
-        "`{{seed}}` is used, but the run has no seed; give `--seeds 1` or write `seeds = [1]` in the job"
-    )]
+    #[error("`{{seed}}` is used, but the run has no seed; give `--seeds 1` or write `seeds = [1]` in the job")]
     NoSeed,
     #[error(
         "`{{{name}}}` stands for {value:?}, which a shell would not read as one plain word; \
@@ -82,25 +72,14 @@ pub fn fill_shell(text: &str, values: &Values<'_>) -> Result<String, TemplateErr
         if quote::is_plain(&value) {
             return Ok(value);
         }
-        Err(TemplateError::NotAWord {
-            name: name.to_owned(),
-            value,
-        })
+        Err(TemplateError::NotAWord { name: name.to_owned(), value })
     })
 }
 
 /// The names of the placeholders in `text`, known or not, in order and as often as they occur.
 pub fn names(text: &str) -> Vec<&str> {
     let pieces = pieces(text).into_iter();
-    pieces
-        .filter_map(|piece| {
-            if let Piece::Name(name) = piece {
-                Some(name)
-            } else {
-                None
-            }
-        })
-        .collect()
+    pieces.filter_map(|piece| if let Piece::Name(name) = piece { Some(name) } else { None }).collect()
 }
 
 /// A value as a bare text: texts without quotes, numbers in their shortest form that reads back the same
@@ -164,9 +143,7 @@ fn value_of(name: &str, values: &Values<'_>) -> Result<String, TemplateError> {
         "checkpoint" => values.checkpoint.clone().unwrap_or_default(),
         "gpus" => values.gpus.clone(),
         _ => {
-            let param = name
-                .strip_prefix("param.")
-                .and_then(|param| values.params.get(param));
+            let param = name.strip_prefix("param.").and_then(|param| values.params.get(param));
             plain(param.ok_or_else(|| unknown(name, values.params.keys().map(String::as_str)))?)
         }
     })
@@ -175,18 +152,13 @@ fn value_of(name: &str, values: &Values<'_>) -> Result<String, TemplateError> {
 /// `{lr}` is near `{param.lr}`: the prefix is what people forget.
 fn unknown<'a>(name: &str, params: impl Iterator<Item = &'a str>) -> TemplateError {
     let likeness = |known: &str| strsim::normalized_damerau_levenshtein(name, known);
-    let fixed = KNOWN
-        .iter()
-        .map(|known| (likeness(known), (*known).to_owned()));
+    let fixed = KNOWN.iter().map(|known| (likeness(known), (*known).to_owned()));
     let own = params.map(|param| {
         let full = format!("param.{param}");
         (likeness(&full).max(likeness(param)), full)
     });
     let nearest = fixed.chain(own).max_by(|(a, _), (b, _)| a.total_cmp(b));
-    TemplateError::Unknown {
-        name: name.to_owned(),
-        nearest: nearest.map_or_else(String::new, |(_, known)| known),
-    }
+    TemplateError::Unknown { name: name.to_owned(), nearest: nearest.map_or_else(String::new, |(_, known)| known) }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -237,9 +209,7 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
 fn name_at(from: &str) -> Option<&str> {
     let body = from.strip_prefix('{')?;
     let in_param = body.starts_with("param.");
-    let fits = |c: char| {
-        c.is_ascii_alphanumeric() || "_.-".contains(c) || (in_param && "+~/@".contains(c))
-    };
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c) || (in_param && "+~/@".contains(c));
     let (name, after) = body.split_at(body.find(|c| !fits(c))?);
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
     (begins && after.starts_with('}')).then_some(name)

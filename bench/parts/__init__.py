@@ -1,0 +1,1 @@
+"""What is measured; one file per part, each with a `measure(report)`."""
