@@ -4,8 +4,10 @@ This process is a subreaper: a daemon that a measured command leaves behind beco
 out of `wait4`, exact where /proc counts in ticks of 10 ms, and nothing we started can be left over.
 """
 
+import contextlib
 import ctypes
 import dataclasses
+import glob
 import os
 import pathlib
 import signal
@@ -118,19 +120,16 @@ def end(pid):
 
 
 def signal_to(pid, number):
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def children(pid):
     found = []
-    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found += [int(word) for word in task.read_text().split()]
-        except OSError:
-            pass
+    # Processes come and go while we look; `glob` does not mind, `pathlib` does.
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        with contextlib.suppress(OSError):
+            found += [int(word) for word in pathlib.Path(path).read_text().split()]
     return found
 
 

@@ -16,22 +16,20 @@ WIDTH = 40
 
 def measure(report):
     runs, step = report.times((RUNS, STEP), (1000, 100))
-    for _ in range(report.times(4, 1)):
+    for _ in range(report.times(2, 1)):
         with yard.fresh(report.program) as home:
             accept(report, home, runs)
-    with yard.fresh(report.program) as home:
-        accept(report, home, runs)
-        report.sample("one more behind all, s", home.run("run", "t", "--seeds", "0", "--detach").wall)
-        watched = drain(home)
-        tell_curve(report, home, step, watched)
-        master = home.yardmaster()
-        report.note(f"yardmaster afterwards: {megabytes(processes.status_of(master, 'VmRSS'))}, "
-                    f"at most {megabytes(processes.status_of(master, 'VmHWM'))}")
-    accepted = median(report.samples["accepted, s"])
-    later = report.samples["one more behind all, s"][0]
-    report.note(f"one more run behind {runs:,} others: accepted in {milliseconds(later)}")
-    wanted = MOST_SECONDS * runs / RUNS
-    report.limit(f"{runs:,} runs accepted", f"{accepted:.2f} s", accepted < wanted, f"< {wanted:g} s")
+    curves = []
+    for _ in range(report.times(3, 1)):
+        with yard.fresh(report.program) as home:
+            accept(report, home, runs)
+            report.sample("one more behind all, s", home.run("run", "t", "--seeds", "0", "--detach").wall)
+            curves.append(curve(home, step, drain(home)))
+            master = home.yardmaster()
+            report.sample("yardmaster afterwards, bytes", processes.status_of(master, "VmRSS"))
+            report.sample("yardmaster at most, bytes", processes.status_of(master, "VmHWM"))
+    tell(report, runs)
+    tell_curve(report, step, curves)
 
 
 def accept(report, home, runs):
@@ -48,22 +46,40 @@ def drain(home):
         time.sleep(0.25)
 
 
-def tell_curve(report, home, step, watched):
+def curve(home, step, watched):
+    """Rate and CPU seconds per run of each step, by the ends that the ledger has."""
     with home.ledger() as db:
         if db.execute("SELECT count(*) FROM runs WHERE state <> 'succeeded'").fetchone()[0]:
             raise processes.Failed("not all runs succeeded")
         ends = [row[0] / 1000 for row in db.execute("SELECT ended FROM runs ORDER BY ended")]
         began = db.execute("SELECT min(started) FROM runs").fetchone()[0] / 1000
     marks = [began, *ends[step - 1 :: step]]
-    rates = [step / (after - before) for before, after in zip(marks, marks[1:])]
-    costs = [(cpu_at(watched, after) - cpu_at(watched, before)) / step for before, after in zip(marks, marks[1:])]
+    spans = list(zip(marks, marks[1:]))
+    costs = [(cpu_at(watched, after) - cpu_at(watched, before)) / step for before, after in spans]
+    return [step / (after - before) for before, after in spans], costs
+
+
+def tell(report, runs):
+    middle = {name: median(samples) for name, samples in report.samples.items()}
+    report.note(f"one more run behind {runs:,} others: accepted in {milliseconds(middle['one more behind all, s'])}")
+    report.note(f"yardmaster afterwards: {megabytes(middle['yardmaster afterwards, bytes'])}, "
+                f"at most {megabytes(middle['yardmaster at most, bytes'])}")
+    wanted = MOST_SECONDS * runs / RUNS
+    accepted = middle["accepted, s"]
+    report.limit(f"{runs:,} runs accepted", f"{accepted:.2f} s", accepted < wanted, f"< {wanted:g} s")
+
+
+def tell_curve(report, step, curves):
+    for rates, costs in curves:
+        report.sample("runs/s of each step", rates)
+        report.sample("cpu s/run of each step", costs)
+    rates = [median(same) for same in zip(*(rates for rates, _ in curves))]
+    costs = [median(same) for same in zip(*(costs for _, costs in curves))]
     report.row("ended", "rate", "CPU per run", "")
     for number, (rate, cost) in enumerate(zip(rates, costs), 1):
         bar = "#" * round(WIDTH * rate / max(rates))
         report.row(f"{number * step:>6,}", f"{rate:.0f}/s", milliseconds(cost), bar.ljust(WIDTH))
-        report.sample("runs/s of each step", rate)
-        report.sample("cpu s/run of each step", cost)
-    quarter = max(1, len(rates) // 4 + 1)
+    quarter = len(rates) // 4 + 1
     drift = median(rates[:quarter]) / median(rates[-quarter:])
     report.limit("rate of the first steps to that of the last", f"{drift:.2f}x", 1 / MOST_DRIFT <= drift <= MOST_DRIFT,
                  f"between {1 / MOST_DRIFT:.2f}x and {MOST_DRIFT}x")

@@ -13,7 +13,8 @@ use crate::process::Identity;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     pub token: Token,
-    pub agent: Identity,
+    /// `None` makes the attempt void: it was not executed, and now never will be.
+    pub agent: Option<Identity>,
 }
 
 /// What a claim says about the attempt now.
@@ -21,15 +22,26 @@ pub struct Claim {
 pub enum Holder {
     /// Nothing of the attempt has been executed, and none will be without a claim.
     Nobody,
+    /// Nothing of it has been executed, and nothing ever will be.
+    Void,
     Alive(Identity),
     /// The agent is gone; the attempt may have executed, in part or whole.
     Gone,
 }
 
-/// `AlreadyExists` means that another agent has it. The claim appears whole or not at all.
+/// Takes the attempt on for this process. `AlreadyExists` means that another has it.
 pub fn take(folder: &AttemptFolder, token: &Token) -> io::Result<()> {
+    make(folder, Claim { token: token.clone(), agent: Some(Identity::mine()?) })
+}
+
+/// Makes sure that nobody ever takes the attempt on. `AlreadyExists` means that somebody has.
+pub fn make_void(folder: &AttemptFolder, token: &Token) -> io::Result<()> {
+    make(folder, Claim { token: token.clone(), agent: None })
+}
+
+/// The claim appears whole or not at all.
+fn make(folder: &AttemptFolder, claim: Claim) -> io::Result<()> {
     folder.create()?;
-    let claim = Claim { token: token.clone(), agent: Identity::mine()? };
     let beside = folder.path().join(format!("claim.{}.tmp", std::process::id()));
     fs_err::write(&beside, serde_json::to_vec(&claim)?)?;
     let taken = publish(&beside, &folder.claim());
@@ -59,7 +71,8 @@ pub fn holder(folder: &AttemptFolder) -> Holder {
         return Holder::Nobody;
     }
     match crate::disk::read_json::<Claim>(&folder.claim()) {
-        Some(claim) if claim.agent.is_alive() => Holder::Alive(claim.agent),
-        _ => Holder::Gone,
+        Some(Claim { agent: None, .. }) => Holder::Void,
+        Some(Claim { agent: Some(agent), .. }) if agent.is_alive() => Holder::Alive(agent),
+        Some(_) | None => Holder::Gone,
     }
 }
