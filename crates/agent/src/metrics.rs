@@ -1,10 +1,13 @@
-//! Numbers of a training while it goes: the newest value of each metric, from JSON lines or from the log.
+//! Numbers of a training while it goes: the newest value of each metric, from TensorBoard event files, JSON lines or
+//! the log.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use regex::bytes::Regex;
 use trainyard_core::spec::MetricSource;
+use trainyard_tfevents::{self as tfevents, Folder};
 
 use crate::order::{Metrics, Point};
 
@@ -14,6 +17,7 @@ const LONGEST_LINE: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct MetricReader {
     files: Vec<JsonLines>,
+    boards: Vec<Folder>,
     patterns: Vec<Regex>,
     /// The log's unfinished last line.
     partial: Vec<u8>,
@@ -28,7 +32,7 @@ impl MetricReader {
             match source {
                 MetricSource::Jsonl(path) => reader.files.push(JsonLines::new(work.join(path))),
                 MetricSource::Stdout(pattern) => reader.patterns.push(Regex::new(pattern)?),
-                MetricSource::Tensorboard(_) => {}
+                MetricSource::Tensorboard(path) => reader.boards.push(Folder::new(work.join(path))),
             }
         }
         Ok(reader)
@@ -71,7 +75,26 @@ impl MetricReader {
         for file in &mut self.files {
             file.poll(&mut self.latest);
         }
+        for board in &mut self.boards {
+            poll_board(board, &mut self.latest);
+        }
     }
+}
+
+/// A file that cannot be read now is tried again with the next poll; a damaged one gives what it had. Libraries name
+/// the folder after the date, and each attempt makes a new one: a metric goes by its tag alone, and the folder
+/// written to last speaks for it.
+fn poll_board(board: &mut Folder, latest: &mut Metrics) {
+    drop(board.poll());
+    let mut newest: BTreeMap<&str, tfevents::Point> = BTreeMap::new();
+    for tag in board.runs().flat_map(|(_, run)| run.tags()) {
+        if let Some(last) = tag.series().last()
+            && newest.get(tag.name()).is_none_or(|other| other.wall_time <= last.wall_time)
+        {
+            newest.insert(tag.name(), last);
+        }
+    }
+    latest.extend(newest.into_iter().map(|(name, last)| (name.to_owned(), point(last.step, last.value))));
 }
 
 fn point(step: i64, value: f64) -> Point {
@@ -133,6 +156,22 @@ mod tests {
         reader.feed(b"ard 1.5\nit 8 reward nan\nit 9 rewa");
         assert_eq!(reader.latest.get("reward"), Some(&Point { step: 8, value: None }));
         assert!(!reader.latest.contains_key("step"));
+    }
+
+    #[test]
+    fn event_files_are_followed_while_they_grow() {
+        let work = tempfile::tempdir().unwrap();
+        let mut reader = MetricReader::new(&[MetricSource::Tensorboard("logs/".to_owned())], work.path()).unwrap();
+        reader.poll();
+        let (mut writer, _) = trainyard_tfevents::FileWriter::create(&work.path().join("logs/run1")).unwrap();
+        for step in [10, 20] {
+            let stamp = trainyard_tfevents::Stamp { step, wall_time: 1.0 };
+            writer.scalar("Train/mean_reward", stamp, step as f32 * 2.0).unwrap();
+            writer.flush().unwrap();
+            reader.poll();
+            let expected = Point { step, value: Some(step as f64 * 2.0) };
+            assert_eq!(reader.latest.get("Train/mean_reward"), Some(&expected), "{:?}", reader.latest);
+        }
     }
 
     #[test]
