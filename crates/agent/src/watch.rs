@@ -203,7 +203,7 @@ impl Watch<'_> {
         if left.is_empty() {
             return;
         }
-        self.notes.push(format!("{} processes left behind were ended", left.len()));
+        self.notes.push(format!("processes left behind were ended: {}", left.len()));
         send(&left, Signal::TERM);
         let kill_at = now() + self.task.order.job.grace;
         let why = self.natural_outcome();

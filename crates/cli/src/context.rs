@@ -33,7 +33,7 @@ pub(crate) struct Project {
 impl Context {
     pub(crate) fn new(printer: Printer, directory: Option<PathBuf>, sets: Vec<String>) -> Result<Self, CommandError> {
         let folder = directory.unwrap_or_else(|| PathBuf::from("."));
-        let folder = fs_err::canonicalize(&folder)
+        let folder = std::fs::canonicalize(&folder)
             .map_err(|error| CommandError::new(Exit::Usage, format!("cannot go to `{}`: {error}", folder.display())))?;
         Ok(Self { printer, home: env::home(), folder, sets })
     }

@@ -265,7 +265,7 @@ fn leftovers_of_a_program_that_ended_are_ended_and_noted() {
     assert_eq!(yard.run(&["run", "daemon"]).exit, 0);
     let shown = yard.show("daemon");
     assert_eq!(shown["state"], "succeeded");
-    assert_eq!(shown["attempts"][0]["notes"][0], "1 processes left behind were ended");
+    assert_eq!(shown["attempts"][0]["notes"][0], "processes left behind were ended: 1");
     let mark = format!("YARD_RUN={}", shown["id"].as_str().unwrap());
     assert_eq!(trainyard_testkit::processes::with_environment(&mark), Vec::<i32>::new());
 }

@@ -85,8 +85,7 @@ pub fn plan(wish: &Wish<'_>, home: &Home) -> Result<Plan, SubmitError> {
     }
     let seeds: Vec<Option<u64>> =
         if wish.seeds.is_empty() { vec![None] } else { wish.seeds.iter().copied().map(Some).collect() };
-    let clock = uuid::ContextV7::new();
-    let runs = seeds.into_iter().map(|seed| plan_run(wish, seed, &clock)).collect::<Result<_, _>>()?;
+    let runs = seeds.into_iter().map(|seed| plan_run(wish, seed)).collect::<Result<_, _>>()?;
     Ok(Plan {
         project: wish.project.to_owned(),
         exclude: wish.exclude.to_vec(),
@@ -100,10 +99,15 @@ pub fn plan(wish: &Wish<'_>, home: &Home) -> Result<Plan, SubmitError> {
     })
 }
 
-fn plan_run(wish: &Wish<'_>, seed: Option<u64>, clock: &uuid::ContextV7) -> Result<PlannedRun, SubmitError> {
+/// Random below the millisecond: a counter there would make all ids of a submission alike but for their last digits.
+fn new_id() -> RunId {
+    RunId(uuid::Uuid::new_v7(uuid::Timestamp::now(uuid::NoContext)))
+}
+
+fn plan_run(wish: &Wish<'_>, seed: Option<u64>) -> Result<PlannedRun, SubmitError> {
     let base = wish.name.as_deref().unwrap_or(&wish.job.name);
     let name = seed.map_or_else(|| base.to_owned(), |seed| format!("{base}-s{seed}"));
-    let id = RunId(uuid::Uuid::new_v7(uuid::Timestamp::now(clock)));
+    let id = new_id();
     let params = wish.job.params.clone();
     let values = Values {
         seed,
@@ -164,7 +168,7 @@ pub fn carry_out(plan: Plan, ledger: &mut Ledger) -> Result<Vec<RunId>, SubmitEr
 pub fn again(ledger: &mut Ledger, run: &crate::ledger::RunRow) -> Result<RunId, LedgerError> {
     let batch = ledger.batch(run.batch)?;
     let moment = now();
-    let id = RunId(uuid::Uuid::now_v7());
+    let id = new_id();
     let new = NewRun {
         id,
         name: run.name.clone(),

@@ -109,7 +109,21 @@ async fn exit_status_arrives(subject: &Subject<'_>) {
 }
 
 async fn hostile_arguments_arrive(subject: &Subject<'_>) {
-    let hostile = ["k={{name:default,x:1}}", "[a, b]", "it's", "\"", "$HOME", "$(id)", "`id`", "*", "a\nb", "\t", "é🤖", "", "--"];
+    let hostile = [
+        "k={{name:default,x:1}}",
+        "[a, b]",
+        "it's",
+        "\"",
+        "$HOME",
+        "$(id)",
+        "`id`",
+        "*",
+        "a\nb",
+        "\t",
+        "é🤖",
+        "",
+        "--",
+    ];
     let mut command = vec!["sh", "-c", "for a; do printf '%s|' \"$a\"; done; echo end", "sh"];
     command.extend(hostile);
     let handle = subject.start(&command).await;

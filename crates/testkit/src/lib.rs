@@ -1,5 +1,6 @@
 //! For tests only: a yard of its own in a temporary home, waiting for conditions, and what is left running.
 
+pub mod census;
 pub mod conformance;
 pub mod processes;
 pub mod waiting;

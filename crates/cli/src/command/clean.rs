@@ -10,7 +10,7 @@ use trainyard_engine::reclaim::{self, Plan, ReclaimError};
 
 use crate::context::Context;
 use crate::error::{CommandError, Exit};
-use crate::report::{Report, Style};
+use crate::report::{Report, Style, plural};
 
 /// Remove ended runs, their folders, and code that no run needs any more; shows the plan first
 #[derive(Debug, Args)]
@@ -104,10 +104,13 @@ impl Report for Cleaned<'_> {
         let names: Vec<&str> = self.plan.runs.iter().map(|row| row.name.as_str()).collect();
         let (shown, more) = names.split_at(names.len().min(10));
         let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-        let (verb, files, size) =
-            (if self.done { "removed" } else { "would remove" }, self.plan.files.len(), format_size(self.plan.bytes()));
-        let mut text = format!("{verb} {} runs: {}{more}\n", names.len(), shown.join(", "));
-        text.push_str(&format!("{verb} {files} folders and files, {size}\n"));
+        let verb = if self.done { "removed" } else { "would remove" };
+        let (runs, files) = (plural(names.len(), "run"), plural(self.plan.files.len(), "item"));
+        let mut text = String::new();
+        if !names.is_empty() {
+            text.push_str(&format!("{verb} {runs}: {}{more}\n", shown.join(", ")));
+        }
+        text.push_str(&format!("{verb} {files}, {}\n", format_size(self.plan.bytes())));
         if !self.done {
             text.push_str("`--yes` does it\n");
         }

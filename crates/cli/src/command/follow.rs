@@ -18,7 +18,7 @@ use crate::report::{Live, RunTable};
 /// A log line is seen this soon; the eye does not need it sooner.
 const GLANCE: Duration = Duration::from_millis(20);
 /// Many runs, or a long one, need no such haste.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(120);
 /// With many runs something changes all the time; looking at each change would be work for nothing.
 const CROWD: Duration = Duration::from_millis(50);
 const HASTE: Duration = Duration::from_secs(5);
@@ -116,8 +116,9 @@ impl<'a> Watcher<'a> {
     /// Ctrl-C: the runs belong to the yard, not to this terminal, so it asks.
     fn interrupted(&mut self) -> Result<Option<Exit>, CommandError> {
         let printer = self.context.printer;
+        self.live.clear();
         let answer = if printer.can_ask() {
-            self.live.suspend(|| printer.ask("\n[d]etach and let it run, [c]ancel, or [w]atch on? [d]"))
+            printer.ask("\r[d]etach and let it run, [c]ancel, or [w]atch on? [d]")
         } else {
             String::new()
         };
@@ -131,7 +132,6 @@ impl<'a> Watcher<'a> {
                 Ok(None)
             }
             _ => {
-                self.live.clear();
                 let name = self.rows()?.first().map(|row| row.job.clone()).unwrap_or_default();
                 printer.say(&format!(
                     "detached; `yard ps` shows it, `yard logs -f {name}` follows, `yard cancel {name}` ends it"

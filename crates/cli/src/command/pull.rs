@@ -12,7 +12,7 @@ use trainyard_engine::snapshot::RESULTS_FOLDER;
 
 use crate::context::Context;
 use crate::error::{CommandError, Exit};
-use crate::report::{Report, Style};
+use crate::report::{Report, Style, plural};
 
 /// Copy what runs have made to the project, or elsewhere
 #[derive(Debug, Args)]
@@ -75,8 +75,8 @@ fn one_json((row, to, pulled): &(RunRow, PathBuf, Pulled)) -> Value {
 fn one_text(row: &RunRow, to: &Path, pulled: &Pulled) -> String {
     let same = if pulled.unchanged > 0 { format!(", {} unchanged", pulled.unchanged) } else { String::new() };
     let missing = if pulled.missing.is_empty() { String::new() } else { format!(", no {}", pulled.missing.join(", ")) };
-    let (files, size) = (pulled.files, format_size(pulled.bytes));
-    format!("{}  {files} files, {size}{same}{missing} → {}\n", row.name, to.display())
+    let (files, size) = (plural(pulled.files, "file"), format_size(pulled.bytes));
+    format!("{}  {files}, {size}{same}{missing} → {}\n", row.name, to.display())
 }
 
 impl Report for Pulls {

@@ -1,25 +1,24 @@
 //! The live view of a submission: a line per run on a terminal, a line per change elsewhere.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use trainyard_core::id::RunId;
 use trainyard_core::time::Instant;
 use trainyard_engine::ledger::RunRow;
 
-use super::{Printer, headline, span, state_text};
+use super::table::{cut, table};
+use super::{Printer, metric_text, span, state_text};
 
 /// More runs than this are shown as one line of numbers.
 const MOST_LINES: usize = 16;
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 pub(crate) struct Live {
     printer: Printer,
-    bars: MultiProgress,
-    lines: HashMap<RunId, ProgressBar>,
-    sum: Option<ProgressBar>,
+    /// Lines on the terminal that the next drawing replaces.
+    drawn: usize,
+    turns: usize,
     told: HashMap<RunId, String>,
-    width: usize,
 }
 
 impl Live {
@@ -29,48 +28,48 @@ impl Live {
     }
 
     pub(crate) fn new(printer: Printer) -> Self {
-        let target = if printer.is_watched() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        Self {
-            printer,
-            bars: MultiProgress::with_draw_target(target),
-            lines: HashMap::new(),
-            sum: None,
-            told: HashMap::new(),
-            width: 0,
-        }
+        Self { printer, drawn: 0, turns: 0, told: HashMap::new() }
     }
 
     pub(crate) fn show_each(&mut self, rows: &[RunRow], now: Instant) {
-        self.width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
-        for row in rows {
-            if self.printer.is_watched() {
-                self.draw(row, now);
-            } else {
-                self.tell(row);
-            }
-        }
-    }
-
-    pub(crate) fn show_sum(&mut self, tally: &[(String, i64)]) {
-        let parts: Vec<String> = tally.iter().map(|(state, count)| format!("{count} {state}")).collect();
-        let bar = self.sum.get_or_insert_with(|| self.bars.add(line()));
-        bar.set_message(parts.join(", "));
-    }
-
-    fn draw(&mut self, row: &RunRow, now: Instant) {
-        let bar = self.lines.entry(row.id).or_insert_with(|| self.bars.add(line()));
-        if bar.is_finished() {
+        if !self.printer.is_watched() {
+            rows.iter().for_each(|row| self.tell(row));
             return;
         }
         let style = self.printer.talk_style();
-        let length = row.started.map(|at| span(row.ended.unwrap_or(now).since(at))).unwrap_or_default();
-        let state = state_text(row, style);
-        let width = self.width;
-        bar.set_message(format!("{:width$}  {state:12}  {length:>7}  {}", row.name, detail(row)));
-        if row.ended.is_some() {
-            bar.set_style(ProgressStyle::with_template("  {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar.abandon();
+        let cells = |row: &RunRow| {
+            let length = row.started.map(|at| span(row.ended.unwrap_or(now).since(at))).unwrap_or_default();
+            vec![self.mark(row), row.name.clone(), state_text(row, style), length, detail(row)]
+        };
+        let text = table(&[""; 5], rows.iter().map(cells).collect());
+        self.draw(&text);
+    }
+
+    pub(crate) fn show_sum(&mut self, tally: &[(String, i64)]) {
+        if self.printer.is_watched() {
+            let parts: Vec<String> = tally.iter().map(|(state, count)| format!("{count} {state}")).collect();
+            let spinner = SPINNER.get(self.turns % SPINNER.len()).copied().unwrap_or_default();
+            self.draw(&format!("{spinner}  {}\n", parts.join(", ")));
         }
+    }
+
+    fn mark(&self, row: &RunRow) -> String {
+        let style = self.printer.talk_style();
+        match row.state.as_str() {
+            "succeeded" => style.state("succeeded", "✓"),
+            "failed" => style.red("✗"),
+            "queued" | "cancelled" => "·".to_owned(),
+            _ => SPINNER.get(self.turns % SPINNER.len()).copied().unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// Over what was drawn before. A line longer than the terminal would fold and count twice, so it is cut.
+    fn draw(&mut self, text: &str) {
+        let width = self.printer.width();
+        let lines: Vec<String> = text.lines().map(|line| cut(line, width)).collect();
+        self.printer.redraw(self.drawn, &lines);
+        self.drawn = lines.len();
+        self.turns += 1;
     }
 
     /// One line when a run's state changes.
@@ -82,33 +81,15 @@ impl Live {
         }
     }
 
-    /// Removes the view, so that the table can take its place.
+    /// Removes the view, so that something else can take its place.
     pub(crate) fn clear(&mut self) {
-        drop(self.bars.clear());
-        for bar in self.lines.values().chain(&self.sum) {
-            bar.finish_and_clear();
+        if self.drawn > 0 {
+            self.printer.redraw(self.drawn, &[]);
+            self.drawn = 0;
         }
-    }
-
-    /// Steps aside while something else is written to the terminal.
-    pub(crate) fn suspend<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.bars.suspend(work)
     }
 }
 
 fn detail(row: &RunRow) -> String {
-    if let Some(reason) = &row.reason {
-        return reason.clone();
-    }
-    let value = |value: Option<f64>| value.map_or_else(|| "not a number".to_owned(), |value| format!("{value:.4}"));
-    headline(&row.metrics)
-        .map(|(name, point)| format!("{name} {} at step {}", value(point.value), point.step))
-        .unwrap_or_default()
-}
-
-fn line() -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    bar.set_style(ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
-    bar.enable_steady_tick(Duration::from_millis(120));
-    bar
+    row.reason.clone().unwrap_or_else(|| metric_text(row))
 }

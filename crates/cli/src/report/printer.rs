@@ -74,6 +74,18 @@ impl Printer {
         }
     }
 
+    /// Columns of the terminal; plenty when there is none.
+    pub(crate) fn width(self) -> usize {
+        rustix::termios::tcgetwinsize(io::stderr()).map_or(200, |size| usize::from(size.ws_col).max(20))
+    }
+
+    /// Puts these lines where the last `above` lines of the terminal were.
+    pub(crate) fn redraw(self, above: usize, lines: &[String]) {
+        let up = if above > 0 { format!("\x1b[{above}A") } else { String::new() };
+        let body: String = lines.iter().map(|line| format!("{line}\x1b[K\n")).collect();
+        drop(write!(io::stderr().lock(), "{up}{body}\x1b[J"));
+    }
+
     /// Asks and reads one line; empty when nobody answers.
     pub(crate) fn ask(self, question: &str) -> String {
         drop(write!(io::stderr().lock(), "{question} "));

@@ -52,14 +52,14 @@ impl<'a> RunJson<'a> {
 }
 
 /// The number people look at first: a reward or return if there is one, else a loss, else whatever comes first.
-pub(crate) fn headline(metrics: &Metrics) -> Option<(&str, Point)> {
+fn headline(metrics: &Metrics) -> Option<(&str, Point)> {
     let wanted = ["reward", "return", "success", "score", "loss"];
     // The shortest name that says it: `reward` before `population_reward`.
     let named = |word: &&str| {
         let says = |name: &&String| name.to_lowercase().contains(*word);
         metrics.keys().filter(says).min_by_key(|name| name.len()).and_then(|name| metrics.get_key_value(name))
     };
-    let chosen = wanted.iter().find_map(|word| named(word)).or_else(|| metrics.iter().next());
+    let chosen = wanted.iter().find_map(named).or_else(|| metrics.iter().next());
     chosen.map(|(name, point)| (name.as_str(), *point))
 }
 
@@ -76,7 +76,7 @@ fn length(row: &RunRow, now: Instant) -> String {
     row.started.map(|started| span(row.ended.unwrap_or(now).since(started))).unwrap_or_default()
 }
 
-fn metric_text(row: &RunRow) -> String {
+pub(crate) fn metric_text(row: &RunRow) -> String {
     let Some((name, point)) = headline(&row.metrics) else { return String::new() };
     let value =
         point.value.map_or_else(|| "not a number".to_owned(), |value| format!("{}", (value * 1e4).round() / 1e4));

@@ -79,6 +79,11 @@ pub(crate) fn span(span: Span) -> String {
     }
 }
 
+/// `1 run`, `2 runs`
+pub(crate) fn plural(count: usize, word: &str) -> String {
+    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

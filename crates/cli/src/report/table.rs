@@ -28,6 +28,21 @@ fn lay(line: &[String], widths: &[usize]) -> String {
     text
 }
 
+/// At most this many columns of a line; colour that was begun is ended.
+pub(crate) fn cut(line: &str, columns: usize) -> String {
+    if width(line) <= columns {
+        return line.to_owned();
+    }
+    let mut text = String::new();
+    for letter in line.chars() {
+        text.push(letter);
+        if width(&text) >= columns.saturating_sub(1) {
+            break;
+        }
+    }
+    text + "…\x1b[0m"
+}
+
 /// Columns on the terminal; colour takes none.
 fn width(cell: &str) -> usize {
     let mut coloured = false;

@@ -34,7 +34,9 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.origin)?;
-        if !self.path.is_empty() {
+        // `--set PATH` names the path already.
+        let named = matches!(&self.origin, Origin::Flag(flag) if flag.strip_prefix("--set ") == Some(&self.path));
+        if !self.path.is_empty() && !named {
             write!(f, "{}: ", self.path)?;
         }
         f.write_str(&self.message)

@@ -1,0 +1,143 @@
+//! The yardmaster is killed, stopped or replaced while runs go on.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use trainyard_testkit::{Yard, eventually, within};
+
+use crate::{attempts, begin, kill_yardmaster, of_run, open_gate, yard};
+
+const GATED: &str = r#"
+[targets.local]
+kind = "local"
+cpus = 8
+[jobs.fine]
+command = ["sh", "-c", "echo before; while [ ! -e GATE ]; do sleep 0.02; done; echo after"]
+[jobs.three]
+command = ["sh", "-c", "echo before; while [ ! -e GATE ]; do sleep 0.02; done; echo after; exit 3"]
+[jobs.polite]
+command = ["sh", "-c", "trap 'echo bye; exit 0' TERM; echo before; while true; do sleep 0.02; done"]
+grace = "20s"
+"#;
+
+fn log(yard: &Yard, run: &str) -> String {
+    yard.run(&["logs", run]).stdout
+}
+
+#[test]
+fn runs_that_end_without_a_yardmaster_are_found_as_they_ended() {
+    let yard = yard(GATED);
+    let ids = begin(&yard, &["fine", "three"]);
+    kill_yardmaster(&yard);
+    open_gate(&yard);
+    eventually("the programs to end", || ids.iter().all(|id| of_run(id).is_empty()).then_some(()));
+    eventually("the agents to leave", || yard.agents().is_empty().then_some(()));
+    assert!(yard.yardmasters().is_empty(), "nobody was there to help");
+
+    for (run, state, code) in [("fine", "succeeded", 0), ("three", "failed", 3)] {
+        let shown = yard.show(run);
+        assert_eq!((&shown["state"], &shown["exit_code"]), (&state.into(), &code.into()), "{shown}");
+        assert_eq!(attempts(&shown).len(), 1, "{shown}");
+        assert_eq!(attempts(&shown)[0]["exit_code"], code, "{shown}");
+        assert_eq!(log(&yard, run), "before\nafter\n");
+    }
+}
+
+#[test]
+fn a_run_that_goes_on_is_adopted_as_it_is() {
+    let yard = yard(GATED);
+    let ids = begin(&yard, &["fine", "three"]);
+    let before: Vec<i32> = ids.iter().map(|id| of_run(id).iter().map(|process| process.pid).min().unwrap()).collect();
+    kill_yardmaster(&yard);
+
+    for id in &ids {
+        let shown = yard.show(id);
+        assert_eq!((&shown["state"], &shown["attempt"]), (&"running".into(), &1.into()), "{shown}");
+    }
+    assert_eq!(yard.yardmasters().len(), 1, "looking started the next one");
+    let after: Vec<i32> = ids.iter().map(|id| of_run(id).iter().map(|process| process.pid).min().unwrap()).collect();
+    assert_eq!(before, after, "the same programs");
+
+    open_gate(&yard);
+    assert_eq!(yard.run(&["wait", "fine"]).exit, 0);
+    assert_eq!(yard.run(&["wait", "three"]).exit, 1);
+    assert_eq!(yard.show("three")["exit_code"], 3);
+    for run in ["fine", "three"] {
+        assert_eq!(log(&yard, run), "before\nafter\n");
+        assert_eq!(attempts(&yard.show(run)).len(), 1);
+    }
+}
+
+#[test]
+fn an_adopted_run_is_cancelled_with_its_grace() {
+    let yard = yard(GATED);
+    let ids = begin(&yard, &["polite"]);
+    kill_yardmaster(&yard);
+    assert_eq!(yard.run(&["cancel", "polite"]).exit, 0);
+    yard.wait_for("polite", "cancelled");
+    assert!(log(&yard, "polite").ends_with("bye\n"));
+    assert!(of_run(&ids[0]).is_empty());
+}
+
+/// The state says so, but the yardmaster was killed before it could act on it.
+#[test]
+fn a_cancel_that_was_only_written_down_is_carried_out() {
+    let yard = yard(GATED);
+    let ids = begin(&yard, &["polite"]);
+    kill_yardmaster(&yard);
+    let ledger = rusqlite::Connection::open(yard.home().join("ledger.db")).unwrap();
+    let changed = ledger.execute(
+        "UPDATE runs SET state = 'cancelling', body = json_set(body, '$.state.is', 'cancelling') WHERE name = 'polite'",
+        [],
+    );
+    assert_eq!(changed, Ok(1));
+    yard.wait_for("polite", "cancelled");
+    assert!(log(&yard, "polite").ends_with("bye\n"));
+    assert!(of_run(&ids[0]).is_empty());
+}
+
+const METRICS: &str = r#"
+[targets.local]
+kind = "local"
+cpus = 8
+[jobs.quiet]
+command = ["sh", "-c", "echo begun; echo '{\"reward\": 1}' >> m.jsonl; while [ ! -e GATE ]; do sleep 0.02; done; echo '{\"reward\": 2}' >> m.jsonl; sleep 600"]
+metrics = { jsonl = "m.jsonl" }
+[jobs.chatty]
+command = ["sh", "-c", "i=0; while true; do i=$((i + 1)); echo loss: $i; sleep 0.1; done"]
+metrics = { stdout = 'loss: (?<loss>\S+)' }
+"#;
+
+/// Also when others have so much to say that the yardmaster never has a quiet moment.
+#[test]
+fn metrics_of_an_adopted_run_are_still_shown() {
+    let yard = yard(METRICS);
+    begin(&yard, &["quiet"]);
+    let reward = || yard.show("quiet")["metrics"]["reward"]["value"].as_f64();
+    eventually("the first value", || (reward() == Some(1.0)).then_some(()));
+    kill_yardmaster(&yard);
+    begin(&yard, &["chatty"]);
+    open_gate(&yard);
+    within(Duration::from_secs(20), "the second value", || (reward() == Some(2.0)).then_some(()));
+}
+
+/// More metrics, and then more output, than a pipe holds.
+const TALKATIVE: &str = r#"
+[jobs.talkative]
+command = ["sh", "-c", "echo begun; line=$(seq 2000 | sed 's/.*/\"metric_&\": 1/' | paste -sd,); for i in $(seq 12); do echo \"{\\\"step\\\": $i, $line}\" >> m.jsonl; sleep 0.3; done; seq 30000"]
+metrics = { jsonl = "m.jsonl" }
+"#;
+
+#[test]
+fn a_yardmaster_that_hangs_does_not_hold_up_a_program() {
+    let yard = yard(TALKATIVE);
+    let ids = begin(&yard, &["talkative"]);
+    let yardmaster = Pid::from_raw(yard.yardmasters()[0]).unwrap();
+    kill_process(yardmaster, Signal::STOP).unwrap();
+    within(Duration::from_secs(20), "the program to end", || of_run(&ids[0]).is_empty().then_some(()));
+    kill_process(yardmaster, Signal::CONT).unwrap();
+    let shown: Value = yard.wait_for("talkative", "succeeded");
+    assert_eq!(shown["metrics"]["metric_7"]["step"], 12);
+    assert!(log(&yard, "talkative").ends_with("\n29999\n30000\n"));
+}
