@@ -10,6 +10,7 @@
 //! ```
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use trainyard_core::id::{Digest, RunId};
@@ -101,6 +102,16 @@ impl AttemptFolder {
         Ok(())
     }
 
+    /// When the attempt was taken on: its claim is made once, before anything of it is executed.
+    pub fn began(&self) -> Option<SystemTime> {
+        modified(&self.claim())
+    }
+
+    /// When an attempt that left no result was last known to live: its log is written to the end.
+    pub fn last_sign(&self) -> Option<SystemTime> {
+        [self.claim(), self.log(), self.status()].iter().filter_map(|path| modified(path)).max()
+    }
+
     /// Made once, by the agent that runs the attempt; see [`crate::claim`].
     pub fn claim(&self) -> PathBuf {
         self.path.join("claim.json")
@@ -121,4 +132,8 @@ impl AttemptFolder {
     pub fn result(&self) -> PathBuf {
         self.path.join("result.json")
     }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|data| data.modified()).ok()
 }

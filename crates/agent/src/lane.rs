@@ -2,18 +2,19 @@
 //! standard output. One program at a time: so everything below this process belongs to the current attempt.
 //!
 //! When the input ends, because the yardmaster stopped or was killed, the current attempt goes on to its end
-//! and then the agent leaves. SIGTERM stops the current attempt; a second one kills it.
+//! and then the agent leaves. SIGTERM stops the current attempt gently, SIGINT at once.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use trainyard_core::id::Token;
 use trainyard_core::time::Instant;
 
-use crate::order::{AttemptResult, Order, Secrets, Status};
+use crate::order::{AttemptResult, Order, Secrets, Status, Stop};
 use crate::overseer::Overseer;
 use crate::supervise::{NotTaken, supervise};
 use crate::sys;
@@ -23,7 +24,7 @@ use crate::sys;
 #[serde(rename_all = "kebab-case")]
 pub enum Down {
     Run { order: Box<Order>, secrets: Secrets },
-    Stop { token: Token },
+    Stop { token: Token, how: Stop },
 }
 
 /// What an agent says.
@@ -60,13 +61,14 @@ pub fn serve() -> io::Result<()> {
         match lane.next()? {
             Some(Down::Run { order, secrets }) => {
                 let token = order.token.clone();
-                let up = match supervise(&order, &secrets, &mut lane) {
-                    Ok(result) => Up::Ended { result: Box::new(result) },
-                    Err(NotTaken::Claimed) => Up::Claimed { token },
-                    Err(NotTaken::Folder(error)) => Up::NotTaken { token, why: error.to_string() },
-                };
-                lane.say(&up);
-                lane.signalled = false;
+                match supervise(&order, &secrets, &mut lane) {
+                    Ok(ended) => {
+                        lane.output.say(&Up::Ended { result: Box::new(ended.result.clone()) });
+                        ended.insist();
+                    }
+                    Err(NotTaken::Claimed) => lane.output.say(&Up::Claimed { token }),
+                    Err(NotTaken::Folder(error)) => lane.output.say(&Up::NotTaken { token, why: error.to_string() }),
+                }
             }
             // For an attempt that has ended meanwhile.
             Some(Down::Stop { .. }) => {}
@@ -77,18 +79,15 @@ pub fn serve() -> io::Result<()> {
 
 struct Lane {
     input: Input,
-    output: fs_err::File,
+    output: Output,
     signals: OwnedFd,
-    signalled: bool,
-    heard: bool,
 }
 
 impl Lane {
     fn open() -> io::Result<Self> {
         let input = Input::new(rustix::stdio::stdin().try_clone_to_owned()?)?;
-        let output = std::fs::File::from(rustix::stdio::stdout().try_clone_to_owned()?);
-        let output = fs_err::File::from_parts(output, "standard output");
-        Ok(Self { input, output, signals: sys::stop_signals()?, signalled: false, heard: true })
+        let output = Output::new(rustix::stdio::stdout().try_clone_to_owned()?)?;
+        Ok(Self { input, output, signals: sys::stop_signals()? })
     }
 
     /// The next order, or `None` when there will be no more.
@@ -97,54 +96,95 @@ impl Lane {
             if let Some(down) = self.input.pop() {
                 return Ok(Some(down));
             }
-            if self.input.ended || self.take_signal() {
+            if self.input.ended || self.take_signal().is_some() {
                 return Ok(None);
             }
-            let mut fds =
-                [self.input.fd.as_fd(), self.signals.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-            match rustix::event::poll(&mut fds, None) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => self.input.fill(),
+            match self.wait() {
+                Ok(()) | Err(rustix::io::Errno::INTR) => self.input.fill(),
                 Err(error) => return Err(error.into()),
             }
+            self.output.flush();
         }
     }
 
-    fn say(&mut self, up: &Up) {
-        let Ok(mut line) = serde_json::to_vec(up) else { return };
-        line.push(b'\n');
-        // A yardmaster that is gone finds `result.json` when it comes back.
-        self.heard = self.heard && self.output.write_all(&line).is_ok();
+    fn wait(&self) -> rustix::io::Result<()> {
+        let listen = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let mut fds = vec![listen(self.input.fd.as_fd()), listen(self.signals.as_fd())];
+        if !self.output.unsent.is_empty() {
+            fds.push(PollFd::new(&self.output.fd, PollFlags::OUT));
+        }
+        rustix::event::poll(&mut fds, None).map(drop)
     }
 
-    fn take_signal(&mut self) -> bool {
+    fn take_signal(&mut self) -> Option<Stop> {
         let mut siginfo = [0; 128];
-        rustix::io::read(&self.signals, &mut siginfo).is_ok()
+        rustix::io::read(&self.signals, &mut siginfo).ok()?;
+        let number = siginfo.first_chunk().copied().map(u32::from_ne_bytes);
+        let is_term = number == u32::try_from(Signal::TERM.as_raw()).ok();
+        Some(if is_term { Stop::Gently } else { Stop::Now })
     }
 }
 
 impl Overseer for Lane {
     fn started(&mut self, token: &Token, at: Instant) {
-        self.say(&Up::Started { token: token.clone(), at });
+        self.output.say(&Up::Started { token: token.clone(), at });
     }
 
     fn beat(&mut self, token: &Token, status: &Status) {
-        self.say(&Up::Beat { token: token.clone(), status: status.clone() });
+        // What was said before still waits to be heard; the next beat says it all again.
+        if self.output.unsent.is_empty() {
+            self.output.say(&Up::Beat { token: token.clone(), status: status.clone() });
+        }
     }
 
-    fn wants_stop(&mut self, token: &Token) -> bool {
+    fn wants_stop(&mut self, token: &Token) -> Option<Stop> {
+        self.output.flush();
         self.input.fill();
-        let told = self.input.take_stop(token);
-        self.take_signal() || told
+        self.input.take_stop(token).max(self.take_signal())
     }
 
     fn listen(&self) -> Vec<BorrowedFd<'_>> {
         let input = (!self.input.ended).then(|| self.input.fd.as_fd());
         input.into_iter().chain([self.signals.as_fd()]).collect()
     }
+}
 
-    fn is_heard(&self) -> bool {
-        self.heard && !self.input.ended
+/// Lines to a descriptor that is never waited for: a yardmaster that hangs must not hold up the program.
+struct Output {
+    fd: OwnedFd,
+    unsent: Vec<u8>,
+}
+
+impl Output {
+    fn new(fd: OwnedFd) -> io::Result<Self> {
+        never_wait_for(&fd)?;
+        Ok(Self { fd, unsent: Vec::new() })
     }
+
+    fn say(&mut self, up: &Up) {
+        // Plain data of ours always has a JSON form.
+        let Ok(line) = serde_json::to_vec(up) else { return };
+        self.unsent.extend(line);
+        self.unsent.push(b'\n');
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while !self.unsent.is_empty() {
+            match rustix::io::write(&self.fd, &self.unsent) {
+                Ok(count) => drop(self.unsent.drain(..count)),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return,
+                // A yardmaster that is gone finds `result.json` when it comes back.
+                Err(_) => self.unsent.clear(),
+            }
+        }
+    }
+}
+
+fn never_wait_for(fd: &OwnedFd) -> rustix::io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(fd)?;
+    rustix::fs::fcntl_setfl(fd, flags | rustix::fs::OFlags::NONBLOCK)
 }
 
 /// Lines from a descriptor that is never waited for.
@@ -157,8 +197,7 @@ struct Input {
 
 impl Input {
     fn new(fd: OwnedFd) -> io::Result<Self> {
-        let flags = rustix::fs::fcntl_getfl(&fd)?;
-        rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK)?;
+        never_wait_for(&fd)?;
         Ok(Self { fd, bytes: Vec::new(), waiting: VecDeque::new(), ended: false })
     }
 
@@ -166,10 +205,16 @@ impl Input {
         self.waiting.pop_front()
     }
 
-    fn take_stop(&mut self, wanted: &Token) -> bool {
-        let before = self.waiting.len();
-        self.waiting.retain(|down| !matches!(down, Down::Stop { token } if token == wanted));
-        self.waiting.len() < before
+    fn take_stop(&mut self, wanted: &Token) -> Option<Stop> {
+        let mut strongest = None;
+        self.waiting.retain(|down| match down {
+            Down::Stop { token, how } if token == wanted => {
+                strongest = strongest.max(Some(*how));
+                false
+            }
+            Down::Stop { .. } | Down::Run { .. } => true,
+        });
+        strongest
     }
 
     fn fill(&mut self) {

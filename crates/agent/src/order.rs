@@ -41,6 +41,15 @@ pub enum Source {
     InPlace(PathBuf),
 }
 
+/// How a program is to end; the stronger wish is the greater one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stop {
+    /// SIGTERM, and SIGKILL after the job's grace. Said again it changes nothing, so it can be said again in doubt.
+    Gently,
+    Now,
+}
+
 /// Values of secrets, by the name of the environment variable. Only ever in memory and on a pipe.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]

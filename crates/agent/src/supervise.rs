@@ -1,6 +1,7 @@
 //! One attempt from claim to `result.json`.
 
-use std::time::SystemTime;
+use std::io;
+use std::time::Duration;
 
 use trainyard_core::run::Outcome;
 use trainyard_core::spec::JobSpec;
@@ -23,15 +24,22 @@ pub enum NotTaken {
     #[error("another agent has this attempt")]
     Claimed,
     #[error("cannot make the attempt's folder: {0}")]
-    Folder(std::io::Error),
+    Folder(io::Error),
+}
+
+/// What became of an attempt.
+pub struct Ended {
+    pub result: AttemptResult,
+    /// The disk has not taken it yet.
+    unwritten: Option<AttemptFolder>,
 }
 
 /// Executes the order and returns what became of it. By then `result.json` is written, unless the disk refused;
 /// everything the program started has ended.
-pub fn supervise(order: &Order, secrets: &Secrets, overseer: &mut dyn Overseer) -> Result<AttemptResult, NotTaken> {
+pub fn supervise(order: &Order, secrets: &Secrets, overseer: &mut dyn Overseer) -> Result<Ended, NotTaken> {
     let folder = order.depot.run(order.run).attempt(order.attempt);
     claim::take(&folder, &order.token).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => NotTaken::Claimed,
+        io::ErrorKind::AlreadyExists => NotTaken::Claimed,
         _ => NotTaken::Folder(error),
     })?;
     let started = now();
@@ -50,22 +58,28 @@ pub fn supervise(order: &Order, secrets: &Secrets, overseer: &mut dyn Overseer) 
             notes: Vec::new(),
         },
     };
-    record(&folder, &result, overseer);
-    Ok(result)
+    let unwritten = record(&folder, &result).is_err().then_some(folder);
+    Ok(Ended { result, unwritten })
 }
 
+const AGAIN: Duration = Duration::from_secs(2);
 /// A shorter attempt is sooner repeated than its result is on the disk.
 const WORTH_SYNCING: Span = Span::seconds(1);
 
-/// A result is worth waiting for: with the disk full and nobody listening, this agent is all that knows it.
-fn record(folder: &AttemptFolder, result: &AttemptResult, overseer: &mut dyn Overseer) {
+fn record(folder: &AttemptFolder, result: &AttemptResult) -> io::Result<()> {
     let long = result.ended.since(result.started) >= WORTH_SYNCING;
     let durability = if long { Durability::Synced } else { Durability::Cached };
-    while replace_json(&folder.result(), result, durability).is_err() {
-        if overseer.is_heard() {
-            return;
+    replace_json(&folder.result(), result, durability)
+}
+
+impl Ended {
+    /// Returns when the result is on the disk, or when its folder is gone. With the disk full this agent may be all
+    /// that knows it: a yardmaster that has heard it may be killed before it can write it down.
+    pub fn insist(&self) {
+        let Some(folder) = &self.unwritten else { return };
+        while record(folder, &self.result).is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+            std::thread::sleep(AGAIN);
         }
-        std::thread::sleep(std::time::Duration::from_secs(2));
     }
 }
 
@@ -120,14 +134,8 @@ fn earlier_checkpoint(order: &Order, finder: &Finder) -> Option<String> {
     let folder = order.depot.run(order.run).attempt(before);
     match read_json::<AttemptResult>(&folder.result()) {
         Some(result) => result.checkpoint,
-        None => finder.newest(&Doubt { cut_off: last_sign(&folder), ..Doubt::default() }),
+        None => finder.newest(&Doubt { cut_off: folder.last_sign(), ..Doubt::default() }),
     }
-}
-
-/// When an attempt that left no result was last known to live: its log is written to the end.
-fn last_sign(folder: &AttemptFolder) -> Option<SystemTime> {
-    let modified = |path: std::path::PathBuf| std::fs::metadata(path).and_then(|data| data.modified()).ok();
-    modified(folder.log()).max(modified(folder.status()))
 }
 
 fn judge(watched: &Watched, job: &JobSpec, work: &std::path::Path) -> Outcome {

@@ -12,15 +12,20 @@ use rustix::process::Pid;
 /// The child leads its own session, has no signal blocked or ignored, and dies with the agent: the kernel sends
 /// SIGKILL when the agent's thread ends.
 pub(crate) fn detach(command: &mut Command) {
+    let agent = rustix::process::getpid();
     // SAFETY: the hook runs between fork and exec; it makes a few system calls and allocates nothing.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);
             libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
             rustix::process::setsid()?;
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            // An agent that was killed before this line sends no such signal.
+            if rustix::process::getppid() != Some(agent) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             Ok(())
         });
     }

@@ -15,7 +15,7 @@ use crate::disk::{Durability, now, replace_json};
 use crate::launch::Launched;
 use crate::log::LogWriter;
 use crate::metrics::MetricReader;
-use crate::order::{Metrics, Order, Status};
+use crate::order::{Metrics, Order, Status, Stop};
 use crate::overseer::Overseer;
 use crate::process::{descendants, memory_below, open_for_writing};
 use crate::sys::{self, Ended, Reap};
@@ -112,8 +112,11 @@ impl Watch<'_> {
                 return;
             }
             let now = now();
-            if overseer.wants_stop(&self.task.order.token) {
+            if let Some(how) = overseer.wants_stop(&self.task.order.token) {
                 self.stop(now, Outcome::Stopped);
+                if how == Stop::Now {
+                    self.kill(now);
+                }
             }
             self.keep_time(now);
             if self.is_hopeless(now) {
@@ -210,19 +213,16 @@ impl Watch<'_> {
         self.phase = Phase::Ending { why, kill_at };
     }
 
+    /// Once it is ending, its grace is neither cut nor begun anew.
     fn stop(&mut self, now: Instant, why: Outcome) {
-        match &self.phase {
-            Phase::Running => {
-                // The group first: a shell and its child then end together, as with Ctrl-C.
-                if let Some(group) = Pid::from_raw(self.pid) {
-                    let _ = kill_process_group(group, Signal::TERM);
-                }
-                self.phase = Phase::Ending { why, kill_at: now + self.task.order.job.grace };
-            }
-            // Asked twice: no more patience.
-            Phase::Ending { .. } => self.kill(now),
-            Phase::Killed { .. } => {}
+        if self.phase != Phase::Running {
+            return;
         }
+        // The group first: a shell and its child then end together, as with Ctrl-C.
+        if let Some(group) = Pid::from_raw(self.pid) {
+            let _ = kill_process_group(group, Signal::TERM);
+        }
+        self.phase = Phase::Ending { why, kill_at: now + self.task.order.job.grace };
     }
 
     fn kill(&mut self, now: Instant) {

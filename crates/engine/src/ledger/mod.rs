@@ -49,13 +49,15 @@ impl Ledger {
     pub fn open(path: &Path) -> Result<Self, LedgerError> {
         let failed = |source| LedgerError::Open { path: path.to_owned(), source };
         let mut ledger = Self { db: Connection::open(path).map_err(failed)? };
+        ledger.db.busy_timeout(PATIENCE).map_err(failed)?;
+        // Before anything is set up: a newer ledger is left as it is.
+        version(&ledger.db, path)?;
         ledger.set_up().map_err(failed)?;
         ledger.bring_forward(path)?;
         Ok(ledger)
     }
 
     fn set_up(&self) -> rusqlite::Result<()> {
-        self.db.busy_timeout(PATIENCE)?;
         self.db.pragma_update(None, "journal_mode", "wal")?;
         self.db.pragma_update(None, "synchronous", "normal")?;
         self.db.pragma_update(None, "foreign_keys", true)?;
@@ -64,22 +66,28 @@ impl Ledger {
     }
 
     fn bring_forward(&mut self, path: &Path) -> Result<(), LedgerError> {
-        let version = |db: &Connection| db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
         let failed = |source| LedgerError::Open { path: path.to_owned(), source };
-        let found = |db: &Connection| version(db).map(|version| usize::try_from(version).unwrap_or(0));
-        if found(&self.db).map_err(failed)? == STEPS.len() {
+        if version(&self.db, path)? == STEPS.len() {
             return Ok(());
         }
         let step = self.db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(failed)?;
         // Another yard may have done it while this one waited for the lock.
-        let at = found(&step).map_err(failed)?;
-        if at > STEPS.len() {
-            return Err(LedgerError::Newer { path: path.to_owned(), found: at, known: STEPS.len() });
-        }
+        let at = version(&step, path)?;
         for sql in STEPS.iter().skip(at) {
             step.execute_batch(sql).map_err(failed)?;
         }
         step.pragma_update(None, "user_version", i64::try_from(STEPS.len()).unwrap_or(i64::MAX)).map_err(failed)?;
         step.commit().map_err(failed)
     }
+}
+
+/// The format of the ledger, if it is one we know.
+fn version(db: &Connection, path: &Path) -> Result<usize, LedgerError> {
+    let found = db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    let found = found.map_err(|source| LedgerError::Open { path: path.to_owned(), source })?;
+    let found = usize::try_from(found).unwrap_or(0);
+    if found > STEPS.len() {
+        return Err(LedgerError::Newer { path: path.to_owned(), found, known: STEPS.len() });
+    }
+    Ok(found)
 }

@@ -267,11 +267,8 @@ impl Target for Local {
     }
 
     async fn stop(&self, handle: &Handle, how: Stop) -> Result<(), TargetError> {
-        let times = if how == Stop::Now { 2 } else { 1 };
         if let Some(lane) = self.lanes.borrow().busy.get(&handle.token) {
-            for _ in 0..times {
-                lane.tell(&Down::Stop { token: handle.token.clone() });
-            }
+            lane.tell(&Down::Stop { token: handle.token.clone(), how });
             return Ok(());
         }
         let folder = folder(handle);
@@ -281,9 +278,10 @@ impl Target for Local {
             && let Holder::Alive(agent) = claim::holder(&folder)
             && !ours(&agent)
         {
-            for _ in 0..times {
-                agent.signal(Signal::TERM);
-            }
+            agent.signal(match how {
+                Stop::Gently => Signal::TERM,
+                Stop::Now => Signal::INT,
+            });
         }
         Ok(())
     }

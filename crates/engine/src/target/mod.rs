@@ -12,6 +12,7 @@ use trainyard_core::time::Instant;
 
 pub use local::Local;
 pub use machine::{Declared, capacity};
+pub use trainyard_agent::order::Stop;
 
 /// The target's name of an attempt. For `local` that is the attempt's folder in the depot, named by run and number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,14 +64,6 @@ pub enum News {
     Ended {
         result: Box<AttemptResult>,
     },
-}
-
-/// How an attempt is to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
-    /// SIGTERM, and SIGKILL after the job's grace.
-    Gently,
-    Now,
 }
 
 /// A part of a log.

@@ -8,7 +8,7 @@ use trainyard_agent::order::{AttemptResult, Metrics, Source};
 use trainyard_core::id::{RunId, Token};
 use trainyard_core::plan::slots::{Slot, Slots};
 use trainyard_core::run::{Effect, Ending, Event, Outcome, State, decide};
-use trainyard_core::time::Instant;
+use trainyard_core::time::{Instant, Span};
 
 use crate::ledger::{Batch, Change, Ledger, LedgerError, OpenRun, Request};
 use crate::target::{Handle, News, Observation};
@@ -208,13 +208,16 @@ impl Keep {
             self.doubts.remove(&handle.token);
         }
         match seen {
-            Observation::Running { since } => self.started(&handle.token, since, now),
+            Observation::Running { since } => {
+                self.started(&handle.token, since, now);
+                self.stop_if_unwanted(run);
+            }
             Observation::Ended { result } => self.ended(*result, now),
             Observation::NeverStarted | Observation::Gone => {
                 self.happen(run, &Event::NeverStarted { attempt }, "never started, queued again", now);
             }
             Observation::Lost { why } => {
-                let ending = self.lost(handle, why, now);
+                let ending = self.lost(handle, why);
                 let what = format!("attempt {attempt}: {}", ending.outcome);
                 self.happen(run, &Event::Ended { attempt, ending }, &what, now);
             }
@@ -237,6 +240,14 @@ impl Keep {
         self.happen(run, &Event::Started { attempt }, &format!("attempt {attempt} started"), now);
     }
 
+    /// The yardmaster before may have been killed between writing a cancel down and acting on it.
+    fn stop_if_unwanted(&mut self, run: RunId) {
+        let state = self.runs.get(&run).map(|active| &active.open.run.state);
+        if let Some(State::Cancelling { attempt, .. }) = state {
+            self.effects.push((run, Effect::Stop { attempt: *attempt }));
+        }
+    }
+
     fn ended(&mut self, result: AttemptResult, now: Instant) {
         let Some((run, attempt)) = result.token.parts() else { return };
         let Some(active) = self.runs.get(&run) else { return };
@@ -250,26 +261,26 @@ impl Keep {
         self.happen(run, &Event::Ended { attempt, ending }, &what, now);
     }
 
-    /// An attempt without a result: whether it got anywhere is read from the working folder.
-    fn lost(&self, handle: &Handle, why: String, now: Instant) -> Ending {
-        let outcome = Outcome::Lost { why };
-        let Some(active) = self.runs.get(&handle.run) else {
-            return Ending { outcome, lasted: now.since(now), new_checkpoint: None };
-        };
-        let since = match &active.open.run.state {
-            State::Starting { since, .. } | State::Running { since, .. } | State::Cancelling { since, .. } => *since,
-            _ => now,
-        };
-        let work = match &active.batch.source {
+    /// An attempt without a result: how far it got is read from what it left. The ledger cannot tell; its times are
+    /// those of hearing, and nobody may have listened when it began or ended.
+    fn lost(&self, handle: &Handle, why: String) -> Ending {
+        let folder = handle.depot.run(handle.run).attempt(handle.attempt);
+        let began = folder.began().unwrap_or(std::time::UNIX_EPOCH);
+        let lasted = folder.last_sign().and_then(|end| end.duration_since(began).ok()).unwrap_or_default();
+        let new_checkpoint = self.finder(handle).map(|finder| {
+            finder.newest(&Doubt::default()).is_some_and(|name| finder.is_newer(&name, began))
+        });
+        let lasted = Span(u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX));
+        Ending { outcome: Outcome::Lost { why }, lasted, new_checkpoint }
+    }
+
+    /// `None` when the job declares no checkpoints.
+    fn finder(&self, handle: &Handle) -> Option<Finder> {
+        let batch = &self.runs.get(&handle.run)?.batch;
+        let work = match &batch.source {
             Source::Snapshot(_) => handle.depot.run(handle.run).work(),
             Source::InPlace(folder) => folder.clone(),
         };
-        let pattern = active.batch.job.resume.checkpoint.as_ref();
-        let finder = pattern.and_then(|pattern| Finder::new(&work, pattern).ok());
-        let new_checkpoint = finder.map(|finder| {
-            let began = std::time::UNIX_EPOCH + std::time::Duration::from_millis(since.0.unsigned_abs());
-            finder.newest(&Doubt::default()).is_some_and(|name| finder.is_newer(&name, began))
-        });
-        Ending { outcome, lasted: now.since(since), new_checkpoint }
+        Finder::new(&work, batch.job.resume.checkpoint.as_ref()?).ok()
     }
 }

@@ -77,6 +77,8 @@ struct Yardmaster {
     /// One clone per visitor.
     stay: Rc<()>,
     busy_until: Clock,
+    /// When [`Yardmaster::on_time`] was last.
+    looked: Clock,
     /// The ledger refused; what it should hold is kept until it takes it.
     refused: bool,
 }
@@ -99,6 +101,7 @@ impl Yardmaster {
             changes: watch::Sender::new(0),
             stay: Rc::new(()),
             busy_until: Clock::now(),
+            looked: Clock::now(),
             refused: false,
         }
     }
@@ -122,7 +125,11 @@ impl Yardmaster {
                     let visitor = socket::receive(stream, visits.clone(), self.changes.subscribe(), Rc::clone(&self.stay));
                     tokio::task::spawn_local(async move { drop(visitor.await) });
                 },
-                () = tokio::time::sleep_until(wake) => self.on_time().await,
+                () = tokio::time::sleep_until(wake) => {},
+            }
+            // However much there is to hear.
+            if Clock::now() >= wake {
+                self.on_time().await;
             }
             while let Ok(news) = self.news.try_recv() {
                 self.keep.hear(news, now());
@@ -248,6 +255,7 @@ impl Yardmaster {
     }
 
     async fn on_time(&mut self) {
+        self.looked = Clock::now();
         for (token, status) in self.local.adopted() {
             if let Some(status) = status {
                 self.keep.beat(&token, status.metrics);
@@ -262,14 +270,13 @@ impl Yardmaster {
     }
 
     fn next_wake(&self) -> Clock {
-        let mut wake = if self.keep.runs.is_empty() { self.settings.idle } else { LOOK };
+        let mut pause = if self.keep.runs.is_empty() { self.settings.idle.min(DISMISS) } else { LOOK };
         if self.refused || !self.keep.doubts.is_empty() {
-            wake = wake.min(AGAIN);
+            pause = pause.min(AGAIN);
         }
-        if let Some(at) = self.keep.next_wake() {
-            wake = wake.min(at.since(now()).as_duration() + Duration::from_millis(1));
-        }
-        Clock::now() + wake.min(DISMISS)
+        let wake = self.looked + pause;
+        let due = self.keep.next_wake().map(|at| Clock::now() + at.since(now()).as_duration() + Duration::from_millis(1));
+        due.map_or(wake, |due| wake.min(due))
     }
 
     fn is_idle(&self) -> bool {
