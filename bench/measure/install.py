@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 
-from .yard import ROOT
+from .disk import ROOT
 
 PACKAGES = {"tsp": "task-spooler", "parallel": "parallel"}
 TOOLS = ROOT / "target" / "bench-tools"

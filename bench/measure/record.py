@@ -9,7 +9,7 @@ import statistics
 import subprocess
 
 from . import processes
-from .yard import ROOT
+from .disk import ROOT
 
 RESULTS = ROOT / "bench" / "results"
 MILLI = 1e3

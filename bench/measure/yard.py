@@ -7,11 +7,9 @@ import pathlib
 import shutil
 import sqlite3
 import subprocess
-import tempfile
 
-from . import processes
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from . import disk, processes
+from .disk import ROOT
 
 PROJECT = """\
 [targets.local]
@@ -32,9 +30,8 @@ command = ["/bin/false"]
 @contextlib.contextmanager
 def program(given):
     """A copy of the program: a build that ends while we measure must not change what is measured."""
-    origin = given or built()
-    with tempfile.TemporaryDirectory(prefix="yard-bench-program-") as folder:
-        yield pathlib.Path(shutil.copy2(origin, pathlib.Path(folder) / "yard"))
+    with disk.room():
+        yield pathlib.Path(shutil.copy2(given or built(), disk.folder("program") / "yard"))
 
 
 def built():
@@ -60,12 +57,11 @@ def environment(folder):
 
 @contextlib.contextmanager
 def scratch():
-    folder = tempfile.mkdtemp(prefix="yard-bench-")
+    """A folder for what is measured next; ends whatever was started meanwhile."""
     try:
-        yield pathlib.Path(folder)
+        yield disk.folder("scratch")
     finally:
         processes.end_children()
-        shutil.rmtree(folder)
 
 
 @contextlib.contextmanager

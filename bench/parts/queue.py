@@ -2,7 +2,7 @@
 
 import time
 
-from measure import processes, yard
+from measure import disk, processes, yard
 from measure.record import megabytes, median, milliseconds
 
 RUNS = 10_000
@@ -15,6 +15,7 @@ WIDTH = 40
 
 
 def measure(report):
+    disk.become_calm(report)
     runs, step = report.times((RUNS, STEP), (1000, 100))
     for _ in range(report.times(2, 1)):
         with yard.fresh(report.program) as home:

@@ -3,6 +3,7 @@
 pub mod census;
 pub mod conformance;
 pub mod processes;
+pub mod small_disk;
 pub mod waiting;
 pub mod yard;
 

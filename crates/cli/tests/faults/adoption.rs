@@ -19,6 +19,9 @@ command = ["sh", "-c", "echo before; while [ ! -e GATE ]; do sleep 0.02; done; e
 [jobs.polite]
 command = ["sh", "-c", "trap 'echo bye; exit 0' TERM; echo before; while true; do sleep 0.02; done"]
 grace = "20s"
+[jobs.slow]
+command = ["sh", "-c", "trap 'echo stopping; while [ ! -e GATE ]; do sleep 0.02; done; echo bye; exit 0' TERM; echo before; while true; do sleep 0.02; done"]
+grace = "60s"
 "#;
 
 fn log(yard: &Yard, run: &str) -> String {
@@ -95,6 +98,47 @@ fn a_cancel_that_was_only_written_down_is_carried_out() {
     yard.wait_for("polite", "cancelled");
     assert!(log(&yard, "polite").ends_with("bye\n"));
     assert!(of_run(&ids[0]).is_empty());
+}
+
+/// The next yardmaster cannot know whether the one before asked the program to stop, so it asks again.
+#[test]
+fn a_program_that_is_stopping_keeps_its_grace() {
+    let yard = yard(GATED);
+    begin(&yard, &["slow"]);
+    yard.run(&["cancel", "slow"]);
+    eventually("the program to hear of it", || log(&yard, "slow").contains("stopping").then_some(()));
+    kill_yardmaster(&yard);
+    assert_eq!(yard.show("slow")["state"], "cancelling");
+    open_gate(&yard);
+    yard.wait_for("slow", "cancelled");
+    assert!(log(&yard, "slow").ends_with("bye\n"), "{}", log(&yard, "slow"));
+}
+
+const RESUMED: &str = r#"
+[jobs.first]
+command = ["sh", "-c", "mkdir -p ckpt; echo x > ckpt/$YARD_ATTEMPT; echo begun; [ $YARD_ATTEMPT -ge 4 ] || sleep 600"]
+outputs = ["ckpt/"]
+[jobs.first.resume]
+attempts = 9
+on = ["node-failure"]
+checkpoint = "ckpt/*"
+args = ["{checkpoint}"]
+"#;
+
+/// An attempt got somewhere if it left a checkpoint, however soon after its start: it is no crash loop.
+#[test]
+fn a_checkpoint_of_the_first_moment_counts() {
+    let yard = yard(RESUMED);
+    begin(&yard, &["first"]);
+    for attempt in 1..=3 {
+        let number = attempt.to_string();
+        let begun = || yard.run(&["logs", "first", "--attempt", &number]).stdout == "begun\n";
+        eventually("the attempt to leave its checkpoint", || begun().then_some(()));
+        eventually("its state to be known", || (yard.show("first")["state"] == "running").then_some(()));
+        yard.agents().into_iter().for_each(crate::kill);
+    }
+    let shown = yard.wait_for("first", "succeeded");
+    assert_eq!(attempts(&shown).len(), 4, "{shown}");
 }
 
 const METRICS: &str = r#"

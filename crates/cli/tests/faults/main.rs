@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod adoption;
+mod damage;
+mod full_disk;
 mod killing;
 
 use serde_json::Value;

@@ -319,9 +319,9 @@ fn a_flag_that_is_wrong_is_named() {
         load(std::slice::from_ref(&layer), &sets, "f").map_or_else(|error| render(&error), |_| "no problem".into())
     };
     assert_snapshot!(with(&["jobs.train.memory=lots", "jobs.train.gpu=1"]), @r#"
-    --set jobs.train.gpu: jobs.train.gpu: unknown key
+    --set jobs.train.gpu: unknown key
       hint: did you mean `gpus`?
-    --set jobs.train.memory: jobs.train.memory: expected a size such as "32GB", found "lots"
+    --set jobs.train.memory: expected a size such as "32GB", found "lots"
     "#);
     assert_snapshot!(with(&["jobs.trian.gpus=1"]), @r"
     --set jobs.trian.gpus: jobs.trian: needs one of `command`, `shell`
@@ -336,7 +336,7 @@ fn a_flag_that_is_wrong_is_named() {
       hint: write `--set jobs.train.gpus=2`
     ");
     assert_snapshot!(with(&["image.registry=x", "image.username=me", "image.password=hunter2"]), @r#"
-    --set image.password: image.password: a secret is not written into the file, only where it is found
+    --set image.password: a secret is not written into the file, only where it is found
       hint: write `{ env = "NAME" }`, `{ file = "PATH" }` or `{ command = ["PROGRAM", …] }`
     "#);
     assert_eq!(with(&["jobs.train.time=12:00:00", "jobs.train.gpus=0.5"]), "no problem");
@@ -352,7 +352,7 @@ fn a_flag_moves_no_table_that_was_written() {
       hint: `host`: any name `ssh` understands, from `ssh_config` too
     --set targets.local.kind: targets.local: missing key `depot`
       hint: `depot`: the folder at the site for code, images and runs
-    --set targets.local.kind: targets.local.kind: the target called `local` is always this machine, of kind `local`
+    --set targets.local.kind: the target called `local` is always this machine, of kind `local`
       hint: give the other one another name
     ");
 }

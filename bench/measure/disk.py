@@ -1,0 +1,71 @@
+"""Where measured programs keep their files, and whether the disk is fit for measuring.
+
+ext4 does not hand out an inode again for one to five minutes after its file was removed, and looks at every such
+inode on its way to a free one: next to a removed tree of 50,000 files, making a file costs 30 times as much. So
+nothing is removed before the last measurement, the files are kept away from the busy /tmp, and the cost of making a
+file is measured first.
+"""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import statistics
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRATCH = ROOT / "target" / "bench-scratch"
+MEMORY = pathlib.Path("/dev/shm")
+PAIRS = 200
+# An undisturbed ext4 takes about three times as long as memory, a disturbed one more than ten times.
+CALM = 6.0
+PATIENCE = 120.0
+
+_rooms = []
+
+
+@contextlib.contextmanager
+def room():
+    """All folders are made below one, which is removed in the end."""
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    place = pathlib.Path(tempfile.mkdtemp(prefix="", dir=SCRATCH))
+    _rooms.append(place)
+    try:
+        yield
+    finally:
+        shutil.rmtree(_rooms.pop())
+
+
+def folder(name):
+    return pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir=_rooms[-1]))
+
+
+def become_calm(report):
+    """Waits a while for others to stop removing files; says so when they do not."""
+    deadline = time.monotonic() + PATIENCE
+    while (cost := cost_of_files()) > CALM and time.monotonic() < deadline:
+        time.sleep(10)
+    report.sample("cost of making files, in that of making them in memory", cost)
+    if cost > CALM:
+        report.note(f"the disk is disturbed: making a file costs {cost:.0f} times what it costs in memory, "
+                    f"where {CALM:.0f} is normal; expect low rates of whatever keeps files")
+
+
+def cost_of_files():
+    """CPU time of making folders with a file on the disk, as a multiple of making them in memory."""
+    if not MEMORY.is_dir():
+        return 0.0
+    with tempfile.TemporaryDirectory(dir=MEMORY) as memory:
+        return make(folder("probe")) / make(pathlib.Path(memory))
+
+
+def make(place):
+    spent = []
+    for number in range(PAIRS):
+        began = time.thread_time()
+        inner = place / str(number)
+        inner.mkdir()
+        os.close(os.open(inner / "file", os.O_CREAT | os.O_WRONLY))
+        spent.append(time.thread_time() - began)
+    return statistics.median(spent)
