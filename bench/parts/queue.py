@@ -5,6 +5,8 @@ import time
 from measure import disk, processes, yard
 from measure.record import megabytes, median, milliseconds
 
+from .idle import MOST_MEMORY
+
 RUNS = 10_000
 STEP = 1_000
 MOST_SECONDS = 2.0
@@ -63,8 +65,9 @@ def curve(home, step, watched):
 def tell(report, runs):
     middle = {name: median(samples) for name, samples in report.samples.items()}
     report.note(f"one more run behind {runs:,} others: accepted in {milliseconds(middle['one more behind all, s'])}")
-    report.note(f"yardmaster afterwards: {megabytes(middle['yardmaster afterwards, bytes'])}, "
-                f"at most {megabytes(middle['yardmaster at most, bytes'])}")
+    memory, peak = middle["yardmaster afterwards, bytes"], middle["yardmaster at most, bytes"]
+    report.note(f"yardmaster, at most: {megabytes(peak)}")
+    report.limit("yardmaster afterwards", megabytes(memory), memory < MOST_MEMORY, f"< {megabytes(MOST_MEMORY)}")
     wanted = MOST_SECONDS * runs / RUNS
     accepted = middle["accepted, s"]
     report.limit(f"{runs:,} runs accepted", f"{accepted:.2f} s", accepted < wanted, f"< {wanted:g} s")

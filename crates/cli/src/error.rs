@@ -110,7 +110,7 @@ impl From<LedgerError> for CommandError {
         match &error {
             LedgerError::Ambiguous(_) => Self::of(Exit::Usage, &error).hint("give more digits of the id"),
             LedgerError::Newer { .. } => Self::of(Exit::Settings, &error).hint("use the newer yard"),
-            LedgerError::Open { .. } | LedgerError::Sql(_) => {
+            LedgerError::Open { .. } | LedgerError::ReadOnly { .. } | LedgerError::Sql(_) => {
                 Self::of(Exit::Settings, &error).hint("`yard doctor` looks at yard's home; `YARD_HOME` names another")
             }
             LedgerError::Unreadable(_) => Self::of(Exit::Fault, &error),

@@ -5,6 +5,7 @@ pub mod id;
 pub mod plan;
 pub mod quote;
 pub mod run;
+pub mod search;
 pub mod spec;
 pub mod template;
 pub mod time;

@@ -1,6 +1,5 @@
 //! `yard ps`: what is going on.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,7 +11,7 @@ use trainyard_engine::ledger::{Filter, Ledger, Recent, RunRow};
 use crate::context::Context;
 use crate::error::{CommandError, Exit};
 use crate::interrupt;
-use crate::report::{Report, RunTable, Style, ago, table};
+use crate::report::{Report, RunTable, Style, ago, drop_empty_columns, table};
 
 /// List runs: what is open, and what ended last
 #[derive(Debug, Args)]
@@ -21,7 +20,7 @@ pub(crate) struct Ps {
     #[arg(long, short)]
     all: bool,
 
-    /// One line for each run instead of one for each submission
+    /// One line for each run instead of one for each submission; filters and `--all` do the same
     #[arg(long, short = 'l')]
     long: bool,
 
@@ -66,25 +65,30 @@ impl Ps {
     }
 
     fn print(&self, context: &Context, ledger: &Ledger) -> Result<(), CommandError> {
-        let filter = Filter {
+        let (printer, now) = (context.printer, now());
+        if !printer.is_json()
+            && !self.long
+            && !self.all
+            && self.job.is_none()
+            && self.target.is_none()
+            && self.state.is_none()
+        {
+            printer.report(&Groups::recent(ledger, now)?);
+            return Ok(());
+        }
+        let rows = ledger.runs(&Filter {
             recent: if self.all { Recent::All } else { Recent::Short },
             job: self.job.clone(),
             target: self.target.clone(),
             state: self.state.clone(),
             batch: None,
-        };
-        let rows = ledger.runs(&filter)?;
-        let (printer, now) = (context.printer, now());
-        if printer.is_json() {
-            printer.report(&RunTable { rows: &rows, now, ids: Vec::new() });
-        } else if rows.is_empty() {
-            printer.say("no runs; `yard run JOB` starts one");
-        } else if self.long {
-            let ids = rows.iter().map(|row| short_id(ledger, row)).collect::<Result<_, _>>()?;
-            printer.report(&RunTable { rows: &rows, now, ids });
+        })?;
+        let ids = if printer.is_json() {
+            Vec::new()
         } else {
-            printer.report(&Groups::of(ledger, &rows, now)?);
-        }
+            rows.iter().map(|row| short_id(ledger, row)).collect::<Result<_, _>>()?
+        };
+        printer.report(&RunTable { rows: &rows, now, ids });
         Ok(())
     }
 }
@@ -97,71 +101,66 @@ fn short_id(ledger: &Ledger, row: &RunRow) -> Result<String, CommandError> {
 
 /// Runs of one submission on one line.
 struct Groups {
-    rows: Vec<Vec<String>>,
-    states: Vec<String>,
+    lines: Vec<Group>,
+    now: Instant,
+}
+
+struct Group {
+    id: String,
+    first: RunRow,
+    seeds: Option<(u64, u64)>,
+    tally: Vec<(String, i64)>,
 }
 
 impl Groups {
-    fn of(ledger: &Ledger, rows: &[RunRow], now: Instant) -> Result<Self, CommandError> {
-        let mut batches: BTreeMap<i64, Vec<&RunRow>> = BTreeMap::new();
-        for row in rows {
-            batches.entry(row.batch).or_default().push(row);
-        }
-        let (mut lines, mut states) = (Vec::new(), Vec::new());
-        for members in batches.values() {
-            if let [only] = members[..] {
-                let id = short_id(ledger, only)?;
-                lines.push(line(&id, &only.name, only, "", &only.state, now));
-                states.push(only.state.clone());
-            } else if let Some(first) = members.first() {
-                let name = first.name.rsplit_once("-s").map_or(first.name.as_str(), |(name, _)| name);
-                let id = short_id(ledger, first)?;
-                let shown = tally(members);
-                lines.push(line(&id, name, first, &seeds(members), &shown, now));
-                states.push(leading(members).to_owned());
+    fn recent(ledger: &Ledger, now: Instant) -> Result<Self, CommandError> {
+        let mut lines = Vec::new();
+        for batch in ledger.recent_batches()? {
+            if let Some((first, seeds)) = ledger.first_of(batch)? {
+                lines.push(Group { id: short_id(ledger, &first)?, first, seeds, tally: ledger.tally(batch)? });
             }
         }
-        Ok(Self { rows: lines, states })
+        Ok(Self { lines, now })
     }
 }
 
-fn line(id: &str, name: &str, row: &RunRow, seeds: &str, state: &str, now: Instant) -> Vec<String> {
-    let reason = row.reason.clone().unwrap_or_default();
-    let (target, created) = (row.target.clone(), ago(row.created, now));
-    vec![id.to_owned(), name.to_owned(), target, seeds.to_owned(), state.to_owned(), created, reason]
-}
-
-fn tally(members: &[&RunRow]) -> String {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for row in members {
-        *counts.entry(row.state.as_str()).or_default() += 1;
+impl Group {
+    fn count(&self) -> i64 {
+        self.tally.iter().map(|(_, count)| count).sum()
     }
-    let parts: Vec<String> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
-    parts.join(", ")
-}
 
-/// The state that says most about a group: bad news first, then what still goes on.
-fn leading<'a>(members: &[&'a RunRow]) -> &'a str {
-    let order = ["failed", "running", "starting", "queued", "cancelling", "cancelled", "succeeded"];
-    let has = |state: &&&str| members.iter().any(|row| row.state == ***state);
-    let word = order.iter().find(|state| has(state)).copied().unwrap_or("queued");
-    members.iter().map(|row| row.state.as_str()).find(|state| *state == word).unwrap_or_default()
-}
+    /// Without the seed when there are several.
+    fn name(&self) -> &str {
+        let whole = self.first.name.as_str();
+        if self.count() == 1 { whole } else { whole.rsplit_once("-s").map_or(whole, |(name, _)| name) }
+    }
 
-/// `1-4,7`
-fn seeds(members: &[&RunRow]) -> String {
-    let mut seeds: Vec<u64> = members.iter().filter_map(|row| row.seed).collect();
-    seeds.sort_unstable();
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for seed in seeds {
-        match ranges.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(seed) => *last = seed,
-            _ => ranges.push((seed, seed)),
+    /// `1-4`; with gaps `1…9`.
+    fn seeds(&self) -> String {
+        match self.seeds {
+            Some((least, greatest)) if self.count() > 1 => {
+                let whole = greatest
+                    .checked_sub(least)
+                    .is_some_and(|span| i64::try_from(span).is_ok_and(|span| span + 1 == self.count()));
+                if whole { format!("{least}-{greatest}") } else { format!("{least}…{greatest}") }
+            }
+            _ => String::new(),
         }
     }
-    let text = |(first, last): &(u64, u64)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    let shown: Vec<String> = ranges.iter().take(4).map(text).collect();
-    if ranges.len() > 4 { format!("{},…", shown.join(",")) } else { shown.join(",") }
+
+    fn state(&self) -> String {
+        match &self.tally[..] {
+            [(state, 1)] => state.clone(),
+            tally => tally.iter().map(|(state, count)| format!("{count} {state}")).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// The state that says most about a group: bad news first, then what still goes on.
+    fn leading(&self) -> &'static str {
+        let order = ["failed", "running", "starting", "queued", "cancelling", "cancelled"];
+        let has = |state: &&&str| self.tally.iter().any(|(word, _)| word == **state);
+        order.iter().find(has).copied().unwrap_or("succeeded")
+    }
 }
 
 impl Report for Groups {
@@ -170,14 +169,26 @@ impl Report for Groups {
     }
 
     fn text(&self, style: Style) -> String {
-        let paint = |(row, state): (&Vec<String>, &String)| {
-            let mut row = row.clone();
-            if let Some(cell) = row.get_mut(4) {
-                *cell = style.state(state, cell);
-            }
-            row
+        if self.lines.is_empty() {
+            return "no runs; `yard run JOB` starts one\n".to_owned();
+        }
+        let cells = |group: &Group| {
+            let first = &group.first;
+            let reason = if group.count() == 1 { first.reason.clone().unwrap_or_default() } else { String::new() };
+            let state = style.state(group.leading(), &group.state());
+            vec![
+                style.dim(&group.id),
+                group.name().to_owned(),
+                first.target.clone(),
+                group.seeds(),
+                state,
+                ago(first.created, self.now),
+                reason,
+            ]
         };
-        let rows = self.rows.iter().zip(&self.states).map(paint).collect();
-        table(&["ID", "NAME", "TARGET", "SEEDS", "STATE", "CREATED", "REASON"], rows)
+        let mut header = vec!["ID", "NAME", "TARGET", "SEEDS", "STATE", "CREATED", "REASON"];
+        let mut rows: Vec<Vec<String>> = self.lines.iter().map(cells).collect();
+        drop_empty_columns(&mut header, &mut rows);
+        table(&header, rows)
     }
 }

@@ -6,6 +6,7 @@ use clap::Args;
 use trainyard_engine::submit;
 
 use super::follow;
+use super::run::secrets_of;
 use crate::context::Context;
 use crate::error::{CommandError, Exit};
 use crate::report::RunTable;
@@ -38,8 +39,12 @@ impl Retry {
                 CommandError::new(Exit::Usage, "all of them succeeded").hint("name single runs to run them again")
             );
         }
+        let mut secrets = BTreeMap::new();
+        for row in &rows {
+            secrets.extend(secrets_of(&ledger.batch(row.batch)?.job)?);
+        }
         let ids = rows.iter().map(|row| submit::again(&mut ledger, row)).collect::<Result<Vec<_>, _>>()?;
-        let caller = context.knock(&BTreeMap::new())?;
+        let caller = context.knock(&secrets)?;
         if !self.detach {
             return follow::follow(context, &ledger, caller, &ids);
         }

@@ -117,7 +117,7 @@ fn find_job<'a>(project: &'a Project, name: &str) -> Result<&'a JobSpec, Command
 }
 
 /// Secrets that only this shell knows. Missing ones are told now, not when the run's turn comes.
-fn secrets_of(job: &JobSpec) -> Result<BTreeMap<String, String>, CommandError> {
+pub(super) fn secrets_of(job: &JobSpec) -> Result<BTreeMap<String, String>, CommandError> {
     let mut found = BTreeMap::new();
     for (variable, setting) in &job.env {
         if let Setting::Secret(SecretRef::Env(name)) = setting {
@@ -138,6 +138,9 @@ pub(super) fn refused(rows: &[RunRow]) -> Option<Exit> {
     rows.iter().any(is_refused).then_some(Exit::Refused)
 }
 
+/// More runs than this are not listed one by one.
+const MOST_LINES: usize = 40;
+
 /// What `--detach` prints.
 struct Submitted<'a> {
     rows: &'a [RunRow],
@@ -150,10 +153,14 @@ impl Report for Submitted<'_> {
     }
 
     fn text(&self, _: Style) -> String {
+        let Some(first) = self.rows.first() else { return String::new() };
         let line = |row: &RunRow| match &row.reason {
             Some(reason) => format!("{}  {}: {reason}\n", row.name, row.state),
             None => format!("{}  {}\n", row.name, row.state),
         };
+        if self.rows.len() > MOST_LINES {
+            return format!("{}  and {} more\n", line(first).trim_end(), self.rows.len() - 1);
+        }
         self.rows.iter().map(line).collect()
     }
 }

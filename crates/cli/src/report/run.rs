@@ -124,7 +124,7 @@ impl Report for RunTable<'_> {
 }
 
 /// A column in which nothing stands only takes room.
-fn drop_empty_columns(header: &mut Vec<&str>, rows: &mut [Vec<String>]) {
+pub(crate) fn drop_empty_columns(header: &mut Vec<&str>, rows: &mut [Vec<String>]) {
     for column in (0..header.len()).rev() {
         if rows.iter().all(|row| row.get(column).is_none_or(String::is_empty)) {
             header.remove(column);

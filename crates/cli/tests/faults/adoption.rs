@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use trainyard_testkit::{Yard, eventually, within};
+use trainyard_testkit::census::Process;
+use trainyard_testkit::{Output, Yard, eventually, processes, within};
 
-use crate::{attempts, begin, kill_yardmaster, of_run, open_gate, yard};
+use crate::{PROGRAM, attempts, begin, kill_yardmaster, of_run, open_gate, yard};
 
 const GATED: &str = r#"
 [targets.local]
@@ -26,6 +27,12 @@ grace = "60s"
 
 fn log(yard: &Yard, run: &str) -> String {
     yard.run(&["logs", run]).stdout
+}
+
+/// The process that leads a run.
+fn program(id: &str) -> i32 {
+    let leads = |process: &Process| process.arguments.first().is_some_and(|name| name == "sh");
+    of_run(id).into_iter().find(leads).unwrap().pid
 }
 
 #[test]
@@ -51,7 +58,7 @@ fn runs_that_end_without_a_yardmaster_are_found_as_they_ended() {
 fn a_run_that_goes_on_is_adopted_as_it_is() {
     let yard = yard(GATED);
     let ids = begin(&yard, &["fine", "three"]);
-    let before: Vec<i32> = ids.iter().map(|id| of_run(id).iter().map(|process| process.pid).min().unwrap()).collect();
+    let before: Vec<i32> = ids.iter().map(|id| program(id)).collect();
     kill_yardmaster(&yard);
 
     for id in &ids {
@@ -59,8 +66,7 @@ fn a_run_that_goes_on_is_adopted_as_it_is() {
         assert_eq!((&shown["state"], &shown["attempt"]), (&"running".into(), &1.into()), "{shown}");
     }
     assert_eq!(yard.yardmasters().len(), 1, "looking started the next one");
-    let after: Vec<i32> = ids.iter().map(|id| of_run(id).iter().map(|process| process.pid).min().unwrap()).collect();
-    assert_eq!(before, after, "the same programs");
+    assert_eq!(ids.iter().map(|id| program(id)).collect::<Vec<_>>(), before, "the same programs");
 
     open_gate(&yard);
     assert_eq!(yard.run(&["wait", "fine"]).exit, 0);
@@ -139,6 +145,47 @@ fn a_checkpoint_of_the_first_moment_counts() {
     }
     let shown = yard.wait_for("first", "succeeded");
     assert_eq!(attempts(&shown).len(), 4, "{shown}");
+}
+
+/// It has nothing to write its result to, and nobody to tell.
+#[test]
+fn an_agent_whose_depot_is_gone_leaves() {
+    let yard = yard(GATED);
+    begin(&yard, &["fine"]);
+    kill_yardmaster(&yard);
+    std::fs::remove_dir_all(yard.home()).unwrap();
+    open_gate(&yard);
+    within(Duration::from_secs(10), "the agent to leave", || yard.agents().is_empty().then_some(()));
+}
+
+/// The program is replaced by a newer one: the yardmaster gives way, what it runs does not.
+#[test]
+fn a_yardmaster_of_another_build_is_replaced_and_its_runs_survive() {
+    let yard = yard(GATED);
+    let ids = begin(&yard, &["fine", "three"]);
+    let before: Vec<i32> = ids.iter().map(|id| program(id)).collect();
+    let old = yard.yardmasters();
+
+    let newer = yard.root().join("newer-yard");
+    std::fs::copy(PROGRAM, &newer).unwrap();
+    let with_newer = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(&newer);
+        command.args(arguments).current_dir(yard.project()).env("YARD_HOME", yard.home());
+        Output::of(&mut command)
+    };
+    let listed = with_newer(&["ps", "-l"]);
+    assert_eq!((listed.exit, listed.stdout.matches("running").count()), (0, 2), "{listed:?}");
+    eventually("the old yardmaster to be gone", || old.iter().all(|pid| !processes::is_alive(*pid)).then_some(()));
+    assert_eq!(ids.iter().map(|id| program(id)).collect::<Vec<_>>(), before, "the same programs");
+
+    open_gate(&yard);
+    assert_eq!(with_newer(&["wait", "fine", "three"]).exit, 1);
+    for (run, state, code) in [("fine", "succeeded", 0), ("three", "failed", 3)] {
+        let shown = yard.show(run);
+        assert_eq!((&shown["state"], &shown["exit_code"]), (&state.into(), &code.into()), "{shown}");
+        assert_eq!(attempts(&shown).len(), 1, "{shown}");
+        assert_eq!(log(&yard, run), "before\nafter\n");
+    }
 }
 
 const METRICS: &str = r#"

@@ -77,7 +77,9 @@ fn settled(yard: &Yard, id: &str) -> Value {
 
 /// Whatever state its files are in, a run that has ended can be looked at, repeated and removed.
 fn can_be_handled(yard: &Yard, id: &str) {
-    for arguments in [vec!["logs", id], vec!["logs", "--since", "1h", id], vec!["logs", "-n", "1", id], vec!["show", id]] {
+    for arguments in
+        [vec!["logs", id], vec!["logs", "--since", "1h", id], vec!["logs", "-n", "1", id], vec!["show", id]]
+    {
         let output = yard.run(&arguments);
         assert_eq!(output.exit, 0, "{arguments:?}: {output:?}");
     }

@@ -8,6 +8,9 @@ use trainyard_testkit::{Output, Yard, eventually};
 use crate::{attempts, kill_yardmaster, of_run, open_gate, yard};
 
 const JOBS: &str = r#"
+[targets.local]
+kind = "local"
+cpus = 1
 [jobs.short]
 command = ["true"]
 [jobs.gated]
@@ -100,6 +103,21 @@ fn a_run_goes_on_when_its_log_has_no_room() {
     open_gate(&cramped.yard);
     eventually("the program to end", || of_run(&id).is_empty().then_some(()));
     cramped.disk.make_room();
+    cramped.ends_with_a_note();
+}
+
+#[test]
+fn a_run_whose_turn_comes_on_a_full_disk_waits_for_room() {
+    let cramped = Cramped::new();
+    let id = cramped.begin();
+    assert_eq!(cramped.run(&["run", "short", "--detach"]).exit, 0);
+    cramped.disk.fill();
+    open_gate(&cramped.yard);
+    eventually("the program before it to end", || of_run(&id).is_empty().then_some(()));
+    let shown = cramped.json(&["show", "short"]);
+    assert!(["queued", "starting"].contains(&shown["state"].as_str().unwrap()), "{shown}");
+    cramped.disk.make_room();
+    assert_eq!(cramped.run(&["wait", "short", "--timeout", "30s"]).exit, 0);
     cramped.ends_with_a_note();
 }
 

@@ -259,10 +259,15 @@ fn two_hundred_kills_lose_nothing_and_repeat_nothing() {
     for (line, count) in &evidence.book {
         assert!(*count == 1 && !line.ends_with("escaped"), "{count} times {line}");
     }
-    eprintln!("{:?} {} runs {:?} lost {} loop {} resumed {}", toll.counts, runs.len(), outputs.iter().map(|o| o.exit).collect::<Vec<_>>(),
-      runs.iter().filter(|r| r["reason"].as_str().is_some_and(|t| t.starts_with(LOST))).count(),
-      runs.iter().filter(|r| r["reason"].as_str().is_some_and(|t| t.contains("crash loop"))).count(),
-      runs.iter().filter(|r| evidence.starts(r) > 1).count());
+    eprintln!(
+        "{:?} {} runs {:?} lost {} loop {} resumed {}",
+        toll.counts,
+        runs.len(),
+        outputs.iter().map(|o| o.exit).collect::<Vec<_>>(),
+        runs.iter().filter(|r| r["reason"].as_str().is_some_and(|t| t.starts_with(LOST))).count(),
+        runs.iter().filter(|r| r["reason"].as_str().is_some_and(|t| t.contains("crash loop"))).count(),
+        runs.iter().filter(|r| evidence.starts(r) > 1).count()
+    );
     runs.iter().for_each(|run| evidence.judge(run));
     nothing_is_left(&yard, &runs);
     ledger_is_sound(&yard);

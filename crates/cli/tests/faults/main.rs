@@ -6,6 +6,8 @@ mod adoption;
 mod damage;
 mod full_disk;
 mod killing;
+mod ledger;
+mod permission;
 
 use serde_json::Value;
 use trainyard_testkit::census::{self, Process};

@@ -36,6 +36,8 @@ pub enum LedgerError {
     Open { path: PathBuf, source: rusqlite::Error },
     #[error("the ledger {} was written by a newer yard (format {found}, this one knows {known})", path.display())]
     Newer { path: PathBuf, found: usize, known: usize },
+    #[error("the ledger {} may not be written", path.display())]
+    ReadOnly { path: PathBuf },
     #[error("the ledger refused")]
     Sql(#[from] rusqlite::Error),
     #[error("the ledger holds something unreadable")]
@@ -52,6 +54,10 @@ impl Ledger {
         ledger.db.busy_timeout(PATIENCE).map_err(failed)?;
         // Before anything is set up: a newer ledger is left as it is.
         version(&ledger.db, path)?;
+        // SQLite would say so only at the first write.
+        if ledger.db.is_readonly(rusqlite::MAIN_DB).map_err(failed)? {
+            return Err(LedgerError::ReadOnly { path: path.to_owned() });
+        }
         ledger.set_up().map_err(failed)?;
         ledger.bring_forward(path)?;
         Ok(ledger)

@@ -107,6 +107,29 @@ impl Ledger {
         Ok(self.db.prepare_cached(sql)?.query_row(params![name, seeds], |row| row.get(0)).optional()?)
     }
 
+    /// Submissions with open runs, and the last few; newest last.
+    pub fn recent_batches(&self) -> Result<Vec<i64>, LedgerError> {
+        let sql = format!(
+            "SELECT batch FROM (SELECT DISTINCT batch FROM runs WHERE ended IS NULL UNION
+             SELECT id FROM (SELECT id FROM batches ORDER BY id DESC LIMIT {SHORT})) ORDER BY batch"
+        );
+        let mut statement = self.db.prepare_cached(&sql)?;
+        let rows = statement.query_map([], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The oldest run of a submission, and the least and greatest seed of all.
+    pub fn first_of(&self, batch: i64) -> Result<Option<(RunRow, Option<(u64, u64)>)>, LedgerError> {
+        let sql = format!("SELECT {COLUMNS} FROM runs WHERE seq = (SELECT min(seq) FROM runs WHERE batch = ?1)");
+        let mut statement = self.db.prepare_cached(&sql)?;
+        let Some(first) = statement.query([batch])?.next()?.map(run_row).transpose()? else { return Ok(None) };
+        let seeds = "SELECT min(seed), max(seed) FROM runs WHERE batch = ?1";
+        let seeds: (Option<i64>, Option<i64>) =
+            self.db.prepare_cached(seeds)?.query_row([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let seeds = seeds.0.zip(seeds.1).map(|(least, greatest)| (least.cast_unsigned(), greatest.cast_unsigned()));
+        Ok(Some((first, seeds)))
+    }
+
     /// How many runs of a submission are in each state, by the state's word.
     pub fn tally(&self, batch: i64) -> Result<Vec<(String, i64)>, LedgerError> {
         let sql = "SELECT state, count(*) FROM runs WHERE batch = ?1 GROUP BY state ORDER BY state";

@@ -34,7 +34,8 @@ CREATE TABLE runs (
     retry_of  TEXT
 ) STRICT;
 CREATE INDEX runs_open ON runs (seq) WHERE ended IS NULL;
-CREATE INDEX runs_by_batch ON runs (batch);
+-- Covers what `yard ps` counts.
+CREATE INDEX runs_by_batch ON runs (batch, state, seed);
 CREATE INDEX runs_by_name ON runs (name, seq);
 
 CREATE TABLE attempts (

@@ -79,16 +79,17 @@ impl Keep {
     /// What people want of runs that are taken up already.
     pub(super) fn hear_requests(&mut self, ledger: &Ledger, now: Instant) -> Result<(), LedgerError> {
         let (last, requests) = ledger.requests()?;
+        if requests.is_empty() {
+            return Ok(());
+        }
+        let by_seq: HashMap<i64, RunId> = self.runs.values().map(|active| (active.open.seq, active.open.id)).collect();
         for (seq, request) in requests {
-            let run = self.runs.values().find(|active| active.open.seq == seq).map(|active| active.open.id);
-            match (request, run) {
-                (Request::Cancel, Some(run)) => self.happen(run, &Event::CancelAsked, "cancel asked", now),
+            match (request, by_seq.get(&seq)) {
+                (Request::Cancel, Some(run)) => self.happen(*run, &Event::CancelAsked, "cancel asked", now),
                 (Request::Cancel, None) => {}
             }
         }
-        if last > 0 {
-            self.changes.push(Change::RequestsUpTo { id: last });
-        }
+        self.changes.push(Change::RequestsUpTo { id: last });
         Ok(())
     }
 
@@ -267,9 +268,9 @@ impl Keep {
         let folder = handle.depot.run(handle.run).attempt(handle.attempt);
         let began = folder.began().unwrap_or(std::time::UNIX_EPOCH);
         let lasted = folder.last_sign().and_then(|end| end.duration_since(began).ok()).unwrap_or_default();
-        let new_checkpoint = self.finder(handle).map(|finder| {
-            finder.newest(&Doubt::default()).is_some_and(|name| finder.is_newer(&name, began))
-        });
+        let new_checkpoint = self
+            .finder(handle)
+            .map(|finder| finder.newest(&Doubt::default()).is_some_and(|name| finder.is_newer(&name, began)));
         let lasted = Span(u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX));
         Ending { outcome: Outcome::Lost { why }, lasted, new_checkpoint }
     }

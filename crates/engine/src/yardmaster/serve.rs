@@ -81,6 +81,8 @@ struct Yardmaster {
     looked: Clock,
     /// The ledger refused; what it should hold is kept until it takes it.
     refused: bool,
+    /// The ledger could not be read; what it holds is not in hand.
+    unread: bool,
 }
 
 impl Yardmaster {
@@ -103,6 +105,7 @@ impl Yardmaster {
             busy_until: Clock::now(),
             looked: Clock::now(),
             refused: false,
+            unread: false,
         }
     }
 
@@ -156,8 +159,10 @@ impl Yardmaster {
     }
 
     async fn take_up(&mut self) {
-        if let Err(error) = self.try_take_up().await {
-            self.complain(&error);
+        let taken = self.try_take_up().await;
+        self.unread = taken.is_err();
+        if let Err(error) = taken {
+            complain(&error);
         }
     }
 
@@ -180,7 +185,8 @@ impl Yardmaster {
         loop {
             let commit = if self.refused { Commit::Durable } else { Commit::Quick };
             if let Err(error) = self.ledger.apply(commit, &self.keep.changes) {
-                self.complain(&error);
+                self.refused = true;
+                complain(&error);
                 return;
             }
             self.refused = false;
@@ -264,18 +270,19 @@ impl Yardmaster {
         if self.busy_until.elapsed() > DISMISS || self.keep.slots.waiting() == 0 {
             self.local.dismiss_idle();
         }
-        if self.refused {
+        if self.refused || self.unread {
             self.take_up().await;
         }
     }
 
     fn next_wake(&self) -> Clock {
         let mut pause = if self.keep.runs.is_empty() { self.settings.idle.min(DISMISS) } else { LOOK };
-        if self.refused || !self.keep.doubts.is_empty() {
+        if self.refused || self.unread || !self.keep.doubts.is_empty() {
             pause = pause.min(AGAIN);
         }
         let wake = self.looked + pause;
-        let due = self.keep.next_wake().map(|at| Clock::now() + at.since(now()).as_duration() + Duration::from_millis(1));
+        let due =
+            self.keep.next_wake().map(|at| Clock::now() + at.since(now()).as_duration() + Duration::from_millis(1));
         due.map_or(wake, |due| wake.min(due))
     }
 
@@ -283,13 +290,12 @@ impl Yardmaster {
         let nobody = self.keep.runs.is_empty() && Rc::strong_count(&self.stay) == 1 && !self.refused;
         nobody && self.busy_until.elapsed() >= self.settings.idle
     }
+}
 
-    /// The log is for whoever asks why; the state of a run does not depend on it.
-    fn complain(&mut self, error: &dyn std::error::Error) {
-        use std::io::Write;
-        self.refused = true;
-        let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-        let line = format!("{} {error}{cause}\n", now().0);
-        drop(std::io::stderr().write_all(line.as_bytes()));
-    }
+/// The log is for whoever asks why; the state of a run does not depend on it.
+fn complain(error: &dyn std::error::Error) {
+    use std::io::Write;
+    let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+    let line = format!("{} {error}{cause}\n", now().0);
+    drop(std::io::stderr().write_all(line.as_bytes()));
 }
