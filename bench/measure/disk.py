@@ -21,6 +21,7 @@ PAIRS = 200
 # An undisturbed ext4 takes about three times as long as memory, a disturbed one more than ten times.
 CALM = 6.0
 PATIENCE = 120.0
+COST = "cost of making files, in that of making them in memory"
 
 _rooms = []
 
@@ -41,15 +42,23 @@ def folder(name):
     return pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir=_rooms[-1]))
 
 
-def become_calm(report):
-    """Waits a while for others to stop removing files; says so when they do not."""
+def become_calm():
+    """Waits a while for the disk to recover from what others removed."""
     deadline = time.monotonic() + PATIENCE
-    while (cost := cost_of_files()) > CALM and time.monotonic() < deadline:
+    while cost_of_files() > CALM and time.monotonic() < deadline:
         time.sleep(10)
-    report.sample("cost of making files, in that of making them in memory", cost)
+
+
+def probe(report):
+    """Beside each measurement that makes files: new folders are spread over the disk, and so are removed ones."""
+    report.sample(COST, cost_of_files())
+
+
+def judge(report):
+    cost = statistics.median(report.samples[COST])
     if cost > CALM:
-        report.note(f"the disk is disturbed: making a file costs {cost:.0f} times what it costs in memory, "
-                    f"where {CALM:.0f} is normal; expect low rates of whatever keeps files")
+        report.note(f"the disk was disturbed: making a file cost {cost:.0f} times what it costs in memory, "
+                    f"where {CALM:.0f} is normal; rates of whatever keeps files are too low")
 
 
 def cost_of_files():

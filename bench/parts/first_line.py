@@ -11,11 +11,12 @@ FLOOR = "echo alone"
 
 
 def measure(report):
-    disk.become_calm(report)
+    disk.become_calm()
     with yard.fresh(report.program) as home:
         argv = home.argv("run", "hi")
         first_line(argv, home.env)
         for _ in range(report.times(51, 7)):
+            disk.probe(report)
             report.sample(FLOOR, first_line(["/bin/echo", "hi"], home.env))
             # The run before has left both.
             report.sample("yardmaster up, agent idle", first_line(argv, home.env))
@@ -27,6 +28,7 @@ def measure(report):
     for name in (FLOOR, *LIMITS):
         samples = report.samples[name]
         report.row(name, *(milliseconds(of(samples)) for of in (median, p95, min)))
+    disk.judge(report)
     for name, most in LIMITS.items():
         typical = median(report.samples[name])
         report.limit(f"first line, {name}", milliseconds(typical), typical <= most, f"≤ {milliseconds(most)}")

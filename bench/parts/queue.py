@@ -17,13 +17,14 @@ WIDTH = 40
 
 
 def measure(report):
-    disk.become_calm(report)
+    disk.become_calm()
     runs, step = report.times((RUNS, STEP), (1000, 100))
     for _ in range(report.times(2, 1)):
         with yard.fresh(report.program) as home:
             accept(report, home, runs)
     curves = []
     for _ in range(report.times(3, 1)):
+        disk.probe(report)
         with yard.fresh(report.program) as home:
             accept(report, home, runs)
             report.sample("one more behind all, s", home.run("run", "t", "--seeds", "0", "--detach").wall)
@@ -31,6 +32,7 @@ def measure(report):
             master = home.yardmaster()
             report.sample("yardmaster afterwards, bytes", processes.status_of(master, "VmRSS"))
             report.sample("yardmaster at most, bytes", processes.status_of(master, "VmHWM"))
+    disk.judge(report)
     tell(report, runs)
     tell_curve(report, step, curves)
 

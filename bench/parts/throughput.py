@@ -26,16 +26,18 @@ class Yard:
 
 
 def measure(report):
-    disk.become_calm(report)
+    disk.become_calm()
     runners = [Yard(report.program), *(peer for peer in PEERS if available(peer))]
     for peer in PEERS:
         if not available(peer):
             report.note(f"skipped {peer.name}: `{peer.program}` is not installed; `bench/run --install` gets it")
     for repetition in range(report.times(7, 2)):
         # Another one goes first each time: what one leaves to the disk must not always hit the same next one.
+        disk.probe(report)
         turn = repetition % len(runners)
         for runner in runners[turn:] + runners[:turn]:
             once(report, runner, report.times(runner.usual, runner.usual // 5))
+    disk.judge(report)
     tell(report, [runner.name for runner in runners])
 
 

@@ -249,6 +249,27 @@ fn killing_a_run_kills_everything_it_started() {
 }
 
 #[test]
+fn a_cancel_while_a_secret_is_looked_up_is_not_forgotten() {
+    let yard = yard(
+        r#"
+        [jobs.slow]
+        command = ["sleep", "980"]
+        [jobs.slow.env]
+        KEY = { command = ["sh", "-c", "while [ ! -e GO ]; do sleep 0.02; done; echo k"] }
+        "#,
+    );
+    let go = yard.root().join("go");
+    let file = std::fs::read_to_string(yard.project().join("trainyard.toml")).unwrap();
+    yard.write("trainyard.toml", &file.replace("GO", &go.display().to_string()));
+    yard.run(&["run", "slow", "--detach"]);
+    assert_eq!(yard.show("slow")["state"], "starting");
+    yard.run(&["cancel", "slow"]);
+    assert_eq!(yard.show("slow")["state"], "cancelling");
+    std::fs::write(&go, "").unwrap();
+    yard.wait_for("slow", "cancelled");
+}
+
+#[test]
 fn a_program_starts_with_no_signal_blocked_or_ignored() {
     let yard = yard("[jobs.signals]\ncommand = [\"grep\", \"-E\", \"^Sig(Blk|Ign)\", \"/proc/self/status\"]");
     let output = yard.run(&["run", "signals"]);

@@ -109,11 +109,13 @@ fn ended_runs_can_be_forgotten_and_open_ones_cannot() {
     assert_eq!(left, ["train-s2"]);
 }
 
+const OLD: &[&str] = &["ledger-1.db"];
+
 /// Ledgers as earlier formats left them; each must open and show its runs. A new format adds a file here.
 #[test]
 fn old_ledgers_open() {
     let folder = tempfile::tempdir().unwrap();
-    for old in ["ledger-1.db"] {
+    for old in OLD {
         let copy = folder.path().join(old);
         std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old").join(old), &copy).unwrap();
         let ledger = Ledger::open(&copy).unwrap();

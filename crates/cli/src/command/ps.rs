@@ -116,8 +116,9 @@ impl Groups {
     fn recent(ledger: &Ledger, now: Instant) -> Result<Self, CommandError> {
         let mut lines = Vec::new();
         for batch in ledger.recent_batches()? {
-            if let Some((first, seeds)) = ledger.first_of(batch)? {
-                lines.push(Group { id: short_id(ledger, &first)?, first, seeds, tally: ledger.tally(batch)? });
+            if let Some(first) = ledger.first_of(batch)? {
+                let (seeds, tally) = (ledger.seeds_of(batch)?, ledger.tally(batch)?);
+                lines.push(Group { id: short_id(ledger, &first)?, first, seeds, tally });
             }
         }
         Ok(Self { lines, now })

@@ -1,9 +1,17 @@
 //! The yardmaster is killed, stopped or replaced while runs go on.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::slice;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use trainyard_agent::depot::Depot;
+use trainyard_agent::order::{Order, Secrets, Source};
+use trainyard_core::id::Token;
+use trainyard_core::spec::{Layer, load};
+use trainyard_engine::target::{Declared, Local, News, Observation, Target};
 use trainyard_testkit::census::Process;
 use trainyard_testkit::{Output, Yard, eventually, processes, within};
 
@@ -145,6 +153,64 @@ fn a_checkpoint_of_the_first_moment_counts() {
     }
     let shown = yard.wait_for("first", "succeeded");
     assert_eq!(attempts(&shown).len(), 4, "{shown}");
+}
+
+/// Agents that begin to read only when the gate is open.
+fn slow_agent(yard: &Yard) -> PathBuf {
+    let path = yard.root().join("slow-agent");
+    let gate = yard.root().join("gate");
+    let script =
+        format!("#!/bin/sh\nwhile [ ! -e '{}' ]; do sleep 0.02; done\nexec '{PROGRAM}' \"$@\"\n", gate.display());
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+fn order(yard: &Yard, depot: &Depot) -> Order {
+    let text = "[jobs.once]\ncommand = [\"sh\", \"-c\", \"echo executed\"]\n".to_owned();
+    let config = load(&[Layer { name: "trainyard.toml".to_owned(), text }], &[], "any").unwrap().config;
+    let run = "019a0000-0000-7000-8000-000000000000".parse().unwrap();
+    Order {
+        depot: depot.clone(),
+        run,
+        name: "once".to_owned(),
+        attempt: 1,
+        token: Token::new(run, 1),
+        job: config.jobs["once"].clone(),
+        seed: None,
+        params: Default::default(),
+        extra: Vec::new(),
+        source: Source::InPlace(yard.project()),
+        env: Default::default(),
+        devices: Vec::new(),
+    }
+}
+
+/// It lay unread in the pipe of an agent when its yardmaster was killed, and the next one has given up on it.
+#[test]
+fn an_order_that_was_given_up_is_never_executed() {
+    let yard = yard("");
+    let depot = Depot::new(yard.home().join("depot"));
+    let (order, slow) = (order(&yard, &depot), slow_agent(&yard));
+    let folder = depot.run(order.run).attempt(1);
+    let local = |program: &Path| {
+        let (sender, news) = tokio::sync::mpsc::unbounded_channel();
+        (Local::new(depot.clone(), Declared::default(), program.to_owned(), sender), news)
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let (first, mut news) = local(&slow);
+        let handle = first.submit(order, Secrets::default()).await.unwrap();
+        let (second, _) = local(Path::new(PROGRAM));
+        assert_eq!(second.observe(slice::from_ref(&handle)).await.unwrap(), [Observation::NeverStarted]);
+        open_gate(&yard);
+        let told = tokio::time::timeout(Duration::from_secs(20), news.recv()).await.unwrap();
+        assert!(matches!(told, Some(News::Changed { .. })), "{told:?}");
+        // Whoever gave up may have been killed before it could write that down.
+        let (third, _) = local(Path::new(PROGRAM));
+        assert_eq!(third.observe(&[handle]).await.unwrap(), [Observation::NeverStarted]);
+    });
+    assert!(!folder.log().exists(), "it was executed");
 }
 
 /// It has nothing to write its result to, and nobody to tell.

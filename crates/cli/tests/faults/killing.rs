@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use trainyard_agent::claim::Claim;
@@ -134,7 +134,7 @@ fn may_only_miss_the_yardmaster(output: &Output) {
 
 fn submit(yard: &Yard, batch: usize, kills: &AtomicUsize) -> Output {
     eventually("its turn", || (kills.load(Ordering::SeqCst) >= batch * KILLS / BATCHES / 2).then_some(()));
-    let job = if batch % 2 == 0 { "once" } else { "again" };
+    let job = if batch.is_multiple_of(2) { "once" } else { "again" };
     let (name, seeds) = (format!("b{batch}"), format!("1-{RUNS}"));
     yard.run(&["run", job, "--detach", "--name", &name, "--seeds", &seeds])
 }
@@ -259,16 +259,45 @@ fn two_hundred_kills_lose_nothing_and_repeat_nothing() {
     for (line, count) in &evidence.book {
         assert!(*count == 1 && !line.ends_with("escaped"), "{count} times {line}");
     }
-    eprintln!(
-        "{:?} {} runs {:?} lost {} loop {} resumed {}",
-        toll.counts,
-        runs.len(),
-        outputs.iter().map(|o| o.exit).collect::<Vec<_>>(),
-        runs.iter().filter(|r| r["reason"].as_str().is_some_and(|t| t.starts_with(LOST))).count(),
-        runs.iter().filter(|r| r["reason"].as_str().is_some_and(|t| t.contains("crash loop"))).count(),
-        runs.iter().filter(|r| evidence.starts(r) > 1).count()
-    );
     runs.iter().for_each(|run| evidence.judge(run));
+    let resumed = runs.iter().filter(|run| evidence.starts(run) > 1).count();
+    let lost = runs.iter().filter(|run| run["reason"] == LOST).count();
+    assert!(resumed > 3 && lost > 3, "too few hits for a test: {resumed} runs resumed, {lost} lost");
     nothing_is_left(&yard, &runs);
     ledger_is_sound(&yard);
+}
+
+const QUEUE: &str = r#"
+[targets.local]
+kind = "local"
+cpus = 1
+[jobs.blocker]
+command = ["sh", "-c", "echo begun; sleep 600"]
+[jobs.waiting]
+command = ["true"]
+"#;
+
+/// Killed at moments from its first to its last.
+#[test]
+fn a_submission_is_there_as_a_whole_or_not_at_all() {
+    const MOMENTS: u32 = 16;
+    let yard = crate::yard(QUEUE);
+    crate::begin(&yard, &["blocker"]);
+    let submit = |name: &str| yard.command(&["run", "waiting", "--detach", "--name", name, "--seeds", "1-1000"]);
+    let began = Instant::now();
+    assert_eq!(Output::of(&mut submit("whole")).exit, 0);
+    let length = began.elapsed();
+
+    let ledger = rusqlite::Connection::open(yard.home().join("ledger.db")).unwrap();
+    let mut counts = BTreeSet::new();
+    for moment in 0..MOMENTS {
+        let name = format!("k{moment}");
+        let mut command = submit(&name).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(length * moment / MOMENTS);
+        command.kill().unwrap();
+        command.wait().unwrap();
+        let there = "SELECT count(*) FROM runs WHERE name LIKE ?1 || '-s%'";
+        counts.insert(ledger.query_row(there, [&name], |row| row.get::<_, i64>(0)).unwrap());
+    }
+    assert_eq!(counts, BTreeSet::from([0, 1000]));
 }

@@ -118,16 +118,19 @@ impl Ledger {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The oldest run of a submission, and the least and greatest seed of all.
-    pub fn first_of(&self, batch: i64) -> Result<Option<(RunRow, Option<(u64, u64)>)>, LedgerError> {
+    /// The oldest run of a submission.
+    pub fn first_of(&self, batch: i64) -> Result<Option<RunRow>, LedgerError> {
         let sql = format!("SELECT {COLUMNS} FROM runs WHERE seq = (SELECT min(seq) FROM runs WHERE batch = ?1)");
         let mut statement = self.db.prepare_cached(&sql)?;
-        let Some(first) = statement.query([batch])?.next()?.map(run_row).transpose()? else { return Ok(None) };
-        let seeds = "SELECT min(seed), max(seed) FROM runs WHERE batch = ?1";
+        statement.query([batch])?.next()?.map(run_row).transpose()
+    }
+
+    /// The least and the greatest seed of a submission.
+    pub fn seeds_of(&self, batch: i64) -> Result<Option<(u64, u64)>, LedgerError> {
+        let sql = "SELECT min(seed), max(seed) FROM runs WHERE batch = ?1";
         let seeds: (Option<i64>, Option<i64>) =
-            self.db.prepare_cached(seeds)?.query_row([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let seeds = seeds.0.zip(seeds.1).map(|(least, greatest)| (least.cast_unsigned(), greatest.cast_unsigned()));
-        Ok(Some((first, seeds)))
+            self.db.prepare_cached(sql)?.query_row([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(seeds.0.zip(seeds.1).map(|(least, greatest)| (least.cast_unsigned(), greatest.cast_unsigned())))
     }
 
     /// How many runs of a submission are in each state, by the state's word.

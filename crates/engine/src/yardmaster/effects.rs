@@ -15,10 +15,10 @@ use crate::target::{Local, Stop, SubmitError, Target};
 /// A password manager that waits for a person is not waited for longer than this.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What became of a submission that did not simply work.
-pub(super) struct NotSubmitted {
+/// What became of a submission.
+pub(super) struct Submission {
     pub(super) token: Token,
-    pub(super) why: SubmitError,
+    pub(super) outcome: Result<(), SubmitError>,
 }
 
 pub(super) fn order(active: &Active, attempt: u32) -> Order {
@@ -39,25 +39,24 @@ pub(super) fn order(active: &Active, attempt: u32) -> Order {
 }
 
 /// Secrets are looked up at the last moment, and beside the loop: asking for one may take a while.
-pub(super) async fn submit(
-    local: Rc<Local>,
-    order: Order,
-    known: BTreeMap<String, String>,
-) -> Result<(), NotSubmitted> {
+pub(super) async fn submit(local: Rc<Local>, order: Order, known: BTreeMap<String, String>) -> Submission {
     let token = order.token.clone();
-    let refused = |why: String| NotSubmitted { token: token.clone(), why: SubmitError::Refused(why) };
+    let outcome = match reveal_all(&order, &known).await {
+        Ok(secrets) => local.submit(order, secrets).await.map(drop),
+        Err(why) => Err(SubmitError::Refused(why)),
+    };
+    Submission { token, outcome }
+}
+
+async fn reveal_all(order: &Order, known: &BTreeMap<String, String>) -> Result<Secrets, String> {
     let mut secrets = Secrets::default();
     for (name, setting) in &order.job.env {
         if let Setting::Secret(reference) = setting {
-            let value =
-                reveal(reference, &known).await.map_err(|why| refused(format!("the secret for {name}: {why}")))?;
+            let value = reveal(reference, known).await.map_err(|why| format!("the secret for {name}: {why}"))?;
             secrets.0.insert(name.clone(), value);
         }
     }
-    match local.submit(order, secrets).await {
-        Ok(_) => Ok(()),
-        Err(why) => Err(NotSubmitted { token, why }),
-    }
+    Ok(secrets)
 }
 
 pub(super) fn has_secrets(order: &Order) -> bool {

@@ -191,6 +191,14 @@ impl Keep {
         }
     }
 
+    /// A cancel that came while the attempt was on its way found nothing to stop.
+    pub(super) fn stop_if_cancelled(&mut self, id: RunId, attempt: u32) {
+        let state = self.runs.get(&id).map(|active| &active.open.run.state);
+        if matches!(state, Some(State::Cancelling { .. })) {
+            self.effects.push((id, Effect::Stop { attempt }));
+        }
+    }
+
     /// What a target said by itself.
     pub(super) fn hear(&mut self, news: News, now: Instant) {
         match news {

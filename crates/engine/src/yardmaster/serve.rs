@@ -14,7 +14,7 @@ use trainyard_core::id::RunId;
 use trainyard_core::plan::slots::{Capacity, Slots};
 use trainyard_core::run::{Effect, Event};
 
-use super::effects::{self, NotSubmitted};
+use super::effects::{self, Submission};
 use super::keep::Keep;
 use super::lock::{Lock, LockError};
 use super::socket::{self, Answer, Visit};
@@ -71,8 +71,8 @@ struct Yardmaster {
     keep: Keep,
     secrets: BTreeMap<String, String>,
     news: mpsc::UnboundedReceiver<News>,
-    failures: mpsc::UnboundedReceiver<NotSubmitted>,
-    failed: mpsc::UnboundedSender<NotSubmitted>,
+    submissions: mpsc::UnboundedReceiver<Submission>,
+    submitted: mpsc::UnboundedSender<Submission>,
     changes: watch::Sender<u64>,
     /// One clone per visitor.
     stay: Rc<()>,
@@ -88,7 +88,7 @@ struct Yardmaster {
 impl Yardmaster {
     fn new(ledger: Ledger, settings: Settings) -> Self {
         let (sender, news) = mpsc::unbounded_channel();
-        let (failed, failures) = mpsc::unbounded_channel();
+        let (submitted, submissions) = mpsc::unbounded_channel();
         let local = Local::new(settings.depot.clone(), Declared::default(), settings.program.clone(), sender);
         Self {
             ledger,
@@ -98,8 +98,8 @@ impl Yardmaster {
             settings,
             secrets: BTreeMap::new(),
             news,
-            failures,
-            failed,
+            submissions,
+            submitted,
             changes: watch::Sender::new(0),
             stay: Rc::new(()),
             busy_until: Clock::now(),
@@ -122,7 +122,7 @@ impl Yardmaster {
                 biased;
                 _ = terminate.recv() => return Ok(()),
                 Some(news) = self.news.recv() => self.keep.hear(news, now()),
-                Some(failure) = self.failures.recv() => self.not_submitted(failure),
+                Some(submission) = self.submissions.recv() => self.take_note(submission),
                 Some(visit) = visitors.recv() => if !self.welcome(visit).await { return Ok(()) },
                 Ok((stream, _)) = listener.accept() => {
                     let visitor = socket::receive(stream, visits.clone(), self.changes.subscribe(), Rc::clone(&self.stay));
@@ -224,17 +224,13 @@ impl Yardmaster {
             Effect::Submit { attempt } => {
                 let Some(active) = self.keep.runs.get(&run) else { return };
                 let order = effects::order(active, attempt);
-                let (local, known, failed) = (Rc::clone(&self.local), self.secrets.clone(), self.failed.clone());
-                let needs_secrets = effects::has_secrets(&order);
-                let submitting = async move {
-                    if let Err(failure) = effects::submit(local, order, known).await {
-                        drop(failed.send(failure));
-                    }
-                };
-                if needs_secrets {
+                let (local, known, submitted) = (Rc::clone(&self.local), self.secrets.clone(), self.submitted.clone());
+                if effects::has_secrets(&order) {
+                    let submitting = async move { drop(submitted.send(effects::submit(local, order, known).await)) };
                     tokio::task::spawn_local(submitting);
                 } else {
-                    submitting.await;
+                    let submission = effects::submit(local, order, known).await;
+                    self.take_note(submission);
                 }
             }
             Effect::Stop { attempt } => {
@@ -246,18 +242,19 @@ impl Yardmaster {
         }
     }
 
-    fn not_submitted(&mut self, failure: NotSubmitted) {
-        let Some((run, _)) = failure.token.parts() else { return };
-        match failure.why {
-            SubmitError::Refused(why) => self.keep.happen(run, &Event::Refused { why: why.clone() }, &why, now()),
-            SubmitError::Unreachable(error) => {
-                let why = format!("cannot start an agent: {error}");
-                self.keep.happen(run, &Event::Refused { why: why.clone() }, &why, now());
+    fn take_note(&mut self, submission: Submission) {
+        let Some((run, attempt)) = submission.token.parts() else { return };
+        let refused = |why: String| (Event::Refused { why: why.clone() }, why);
+        let (event, why) = match submission.outcome {
+            Ok(()) => return self.keep.stop_if_cancelled(run, attempt),
+            Err(SubmitError::Refused(why)) => refused(why),
+            Err(SubmitError::Unreachable(error)) => refused(format!("cannot start an agent: {error}")),
+            Err(SubmitError::Unsure(_)) => {
+                self.keep.doubts.insert(submission.token);
+                return;
             }
-            SubmitError::Unsure(_) => {
-                self.keep.doubts.insert(failure.token);
-            }
-        }
+        };
+        self.keep.happen(run, &event, &why, now());
     }
 
     async fn on_time(&mut self) {
