@@ -163,7 +163,7 @@ mod tests {
         let work = tempfile::tempdir().unwrap();
         let mut reader = MetricReader::new(&[MetricSource::Tensorboard("logs/".to_owned())], work.path()).unwrap();
         reader.poll();
-        let (mut writer, _) = trainyard_tfevents::FileWriter::create(&work.path().join("logs/run1")).unwrap();
+        let (mut writer, _) = trainyard_tfevents::FileWriter::create(work.path().join("logs/run1")).unwrap();
         for step in [10, 20] {
             let stamp = trainyard_tfevents::Stamp { step, wall_time: 1.0 };
             writer.scalar("Train/mean_reward", stamp, step as f32 * 2.0).unwrap();
