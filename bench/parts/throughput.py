@@ -32,8 +32,8 @@ def measure(report):
         if not available(peer):
             report.note(f"skipped {peer.name}: `{peer.program}` is not installed; `bench/run --install` gets it")
     for repetition in range(report.times(7, 2)):
-        # Another one goes first each time: what one leaves to the disk must not always hit the same next one.
         disk.probe(report)
+        # Another one goes first each time: what one leaves to the disk must not always hit the same next one.
         turn = repetition % len(runners)
         for runner in runners[turn:] + runners[:turn]:
             once(report, runner, report.times(runner.usual, runner.usual // 5))

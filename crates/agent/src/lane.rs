@@ -218,7 +218,7 @@ impl Input {
     }
 
     fn fill(&mut self) {
-        let mut buffer = [0; 1 << 14];
+        let mut buffer = [0; 1 << 12];
         while !self.ended {
             match rustix::io::read(&self.fd, &mut buffer) {
                 Ok(0) => self.ended = true,

@@ -162,7 +162,8 @@ impl Watch<'_> {
 
     /// Everything the program has written so far, in its order.
     fn drain(&mut self) {
-        let mut buffer = [0; 1 << 16];
+        // On the stack, and small: every page touched after a fork is copied.
+        let mut buffer = [0; 1 << 13];
         while self.output_open {
             match rustix::io::read(&self.output, &mut buffer) {
                 Ok(0) => self.output_open = false,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fs_err::os::unix::fs::OpenOptionsExt;
 
+use crate::depot::RunFolder;
 use crate::order::{Order, Source};
 use crate::snapshot::{Kind, Manifest, SnapshotError, decode};
 
@@ -19,8 +20,7 @@ pub(crate) enum WorkError {
     ProjectGone(PathBuf),
 }
 
-/// The first attempt makes the folder, later ones find it with what the earlier ones left. A folder half made by an
-/// agent that was killed does not count, since it only gets its name when it is whole.
+/// The first attempt makes the folder, later ones find it with what the earlier ones left.
 pub(crate) fn prepare(order: &Order) -> Result<PathBuf, WorkError> {
     let digest = match &order.source {
         Source::InPlace(folder) if folder.is_dir() => return Ok(folder.clone()),
@@ -29,24 +29,27 @@ pub(crate) fn prepare(order: &Order) -> Result<PathBuf, WorkError> {
     };
     let folder = order.depot.run(order.run);
     let work = folder.work();
-    if work.is_dir() {
+    if is_whole(order, &folder) {
         return Ok(work);
     }
     let manifest = Manifest::read(&order.depot, digest)?;
-    if manifest.entries.is_empty() {
-        fs_err::create_dir(&work)?;
-        return Ok(work);
+    match fs_err::create_dir(&work) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs_err::remove_dir_all(&work)?;
+            fs_err::create_dir(&work)?;
+        }
+        made => made?,
     }
-    let unfinished = folder.path().join(format!("work.{}.tmp", std::process::id()));
-    if unfinished.exists() {
-        fs_err::remove_dir_all(&unfinished)?;
-    }
-    fs_err::create_dir(&unfinished)?;
     for entry in &manifest.entries {
-        lay(order, &entry.kind, &unfinished.join(decode(&entry.path)))?;
+        lay(order, &entry.kind, &work.join(decode(&entry.path)))?;
     }
-    fs_err::rename(&unfinished, &work)?;
     Ok(work)
+}
+
+/// An attempt makes its log when the working folder is ready: where no earlier one has a log, what is there was left
+/// half made by an agent that was killed.
+fn is_whole(order: &Order, folder: &RunFolder) -> bool {
+    (1..order.attempt).any(|earlier| folder.attempt(earlier).log().exists()) && folder.work().is_dir()
 }
 
 /// Entries are sorted, so a folder comes before what is in it.

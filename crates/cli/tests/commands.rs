@@ -150,10 +150,6 @@ fn ps_and_show_print_their_documented_shapes() {
       "events": [
         {
           "at": "[at: rfc 3339]",
-          "what": "placed"
-        },
-        {
-          "at": "[at: rfc 3339]",
           "what": "attempt 1: exit code 0"
         }
       ],

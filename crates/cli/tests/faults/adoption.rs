@@ -77,8 +77,8 @@ fn a_run_that_goes_on_is_adopted_as_it_is() {
     assert_eq!(ids.iter().map(|id| program(id)).collect::<Vec<_>>(), before, "the same programs");
 
     open_gate(&yard);
-    assert_eq!(yard.run(&["wait", "fine"]).exit, 0);
-    assert_eq!(yard.run(&["wait", "three"]).exit, 1);
+    assert_eq!(yard.run(&["wait", "fine", "--timeout", "30s"]).exit, 0);
+    assert_eq!(yard.run(&["wait", "three", "--timeout", "30s"]).exit, 1);
     assert_eq!(yard.show("three")["exit_code"], 3);
     for run in ["fine", "three"] {
         assert_eq!(log(&yard, run), "before\nafter\n");
@@ -245,7 +245,7 @@ fn a_yardmaster_of_another_build_is_replaced_and_its_runs_survive() {
     assert_eq!(ids.iter().map(|id| program(id)).collect::<Vec<_>>(), before, "the same programs");
 
     open_gate(&yard);
-    assert_eq!(with_newer(&["wait", "fine", "three"]).exit, 1);
+    assert_eq!(with_newer(&["wait", "fine", "three", "--timeout", "30s"]).exit, 1);
     for (run, state, code) in [("fine", "succeeded", 0), ("three", "failed", 3)] {
         let shown = yard.show(run);
         assert_eq!((&shown["state"], &shown["exit_code"]), (&state.into(), &code.into()), "{shown}");

@@ -100,7 +100,7 @@ fn ended_runs_survive_any_damage_to_their_files() {
     let yard = yard(GATED);
     open_gate(&yard);
     let ids = begin(&yard, "gated", DAMAGES.len());
-    assert_eq!(yard.run(&["wait", "gated"]).exit, 0);
+    assert_eq!(yard.run(&["wait", "gated", "--timeout", "30s"]).exit, 0);
     kill_yardmaster(&yard);
     for (id, damage) in ids.iter().zip(DAMAGES) {
         tear_all(&folder(&yard, id, 1), damage);

@@ -73,7 +73,7 @@ fn a_home_can_be_made_by_many_at_once() {
     for output in outputs {
         assert_eq!(output.exit, 0, "{output:?}");
     }
-    assert_eq!(yard.run(&["wait"]).exit, 0);
+    assert_eq!(yard.run(&["wait", "--timeout", "30s"]).exit, 0);
     assert_eq!(yard.runs().len(), 12);
     assert_eq!(yard.yardmasters().len(), 1);
 }

@@ -105,7 +105,7 @@ pub enum Request {
 /// One thing to remember; several go into one transaction.
 #[derive(Debug)]
 pub enum Change {
-    /// A run's new state, and in a few words what led to it.
+    /// A run's new state, and in a few words what led to it; no words for what the next event says anyway.
     State {
         seq: i64,
         run: Run,

@@ -180,6 +180,8 @@ fn set_state(tx: &Transaction<'_>, seq: i64, run: &Run, at: Instant, what: &str)
         reason,
         run.state.ended_at().map(|at| at.0)
     ])?;
-    tx.prepare_cached("INSERT INTO events (run, at, what) VALUES (?1, ?2, ?3)")?.execute(params![seq, at.0, what])?;
+    if !what.is_empty() {
+        tx.prepare_cached("INSERT INTO events (run, at, what) VALUES (?1, ?2, ?3)")?.execute(params![seq, at.0, what])?;
+    }
     Ok(())
 }

@@ -146,7 +146,7 @@ impl Keep {
             active.slot = Some(slot.clone());
             let (seq, number) = (active.open.seq, active.open.run.last_attempt + 1);
             let token = Token::new(id, number);
-            self.happen(id, &Event::Placed, "placed", now);
+            self.happen(id, &Event::Placed, "", now);
             self.changes.push(Change::Attempt { seq, number, token, slot, at: now });
         }
     }
