@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fs_err::os::unix::fs::OpenOptionsExt;
 
-use crate::depot::RunFolder;
+use crate::depot::{AttemptFolder, RunFolder};
 use crate::order::{Order, Source};
 use crate::snapshot::{Kind, Manifest, SnapshotError, decode};
 
@@ -46,10 +46,13 @@ pub(crate) fn prepare(order: &Order) -> Result<PathBuf, WorkError> {
     Ok(work)
 }
 
-/// An attempt makes its log when the working folder is ready: where no earlier one has a log, what is there was left
-/// half made by an agent that was killed.
+/// An attempt makes its log when the working folder is ready, heartbeat and result later: where no earlier one has left
+/// any of these, what is there was left half made by an agent that was killed. A log alone would be weak evidence,
+/// since people remove large ones.
 fn is_whole(order: &Order, folder: &RunFolder) -> bool {
-    (1..order.attempt).any(|earlier| folder.attempt(earlier).log().exists()) && folder.work().is_dir()
+    let got_ready =
+        |attempt: AttemptFolder| [attempt.log(), attempt.status(), attempt.result()].iter().any(|left| left.exists());
+    (1..order.attempt).any(|earlier| got_ready(folder.attempt(earlier))) && folder.work().is_dir()
 }
 
 /// Entries are sorted, so a folder comes before what is in it.

@@ -288,6 +288,9 @@ fn runs_are_found_by_name_id_prefix_and_job() {
     assert_eq!(names, ["ok-s1", "ok-s2"], "a job means its newest submission");
     let named = yard.json(&["wait", "first"]);
     assert_eq!(named["runs"].as_array().unwrap().len(), 2);
+    let several = yard.run(&["show", "ok"]);
+    assert_eq!(several.exit, 2, "{several:?}");
+    assert!(several.stderr.contains("`ok` means 2 runs") && several.stderr.contains("ok-s1, ok-s2"), "{several:?}");
     let ambiguous = yard.run(&["show", &id[..4]]);
     assert_eq!(ambiguous.exit, 2, "{ambiguous:?}");
     assert!(ambiguous.stderr.contains("could be any of"), "{ambiguous:?}");

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use serde_json::Value;
-use trainyard_testkit::{Yard, eventually};
+use trainyard_testkit::{Output, Yard, eventually};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_yard");
 
@@ -188,10 +188,12 @@ fn the_environment_is_told_and_secrets_stay_secret() {
         [jobs.env.env]
         PLAIN = "s{seed}"
         TOKEN = { env = "MY_TOKEN" }
-        FROM_FILE = { file = "/etc/hostname" }
-        FROM_COMMAND = { command = ["echo", "spoken"] }
+        FROM_FILE = { file = "key.txt" }
+        FROM_COMMAND = { command = ["cat", "spoken.txt"] }
         "#,
     );
+    yard.write("key.txt", "lock\n");
+    yard.write("spoken.txt", "spoken\n");
     let refused = yard.run(&["run", "env"]);
     assert_eq!(refused.exit, 3, "{refused:?}");
     assert!(refused.stderr.contains("MY_TOKEN, which is not set"), "{}", refused.stderr);
@@ -201,7 +203,10 @@ fn the_environment_is_told_and_secrets_stay_secret() {
     let seen = String::from_utf8(output.stdout).unwrap();
     let shown = yard.show("env-s7");
     let has = |line: &str| seen.lines().any(|found| found == line);
-    assert!(has("PLAIN=s7") && has("TOKEN=hunter2-secret") && has("FROM_COMMAND=spoken"), "{seen}");
+    assert!(
+        has("PLAIN=s7") && has("TOKEN=hunter2-secret") && has("FROM_COMMAND=spoken") && has("FROM_FILE=lock"),
+        "{seen}"
+    );
     assert!(has(&format!("YARD_RUN={}", shown["id"].as_str().unwrap())), "{seen}");
     assert!(
         has("YARD_ATTEMPT=1") && has("YARD_SEED=7") && has("YARD_GPUS=0") && has("CUDA_VISIBLE_DEVICES="),
@@ -342,6 +347,16 @@ fn whole_gpus_never_overlap_and_a_fake_driver_is_believed() {
         .into();
     assert_eq!(seen, ["0,1\n", "2,3\n"]);
     assert_eq!(states(&yard, "queued").len(), 1);
+}
+
+#[test]
+fn a_depot_of_the_targets_own_is_found_from_anywhere() {
+    let yard = yard("[jobs.t]\ncommand = [\"pwd\"]\n[targets.local]\nkind = \"local\"\ndepot = \"../elsewhere\"\n");
+    let output = yard.run(&["run", "t"]);
+    assert_eq!(output.exit, 0, "{output:?}");
+    assert_eq!(std::fs::read_dir(yard.root().join("elsewhere/runs")).unwrap().count(), 1);
+    let outside = Output::of(yard.command(&["logs", "t"]).current_dir("/"));
+    assert!(outside.stdout.ends_with("/work\n"), "{outside:?}");
 }
 
 #[test]

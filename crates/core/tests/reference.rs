@@ -65,5 +65,8 @@ fn the_reference_is_up_to_date() {
         std::fs::write(path, &made).unwrap();
     }
     let there = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(there == made, "docs/file.md is not what the schema says: run `YARD_UPDATE=1 cargo test -p trainyard-core --test reference`");
+    assert!(
+        there == made,
+        "docs/file.md is not what the schema says: run `YARD_UPDATE=1 cargo test -p trainyard-core --test reference`"
+    );
 }

@@ -66,6 +66,14 @@ impl Home {
     }
 }
 
+/// A path as people write it: `~/` is the user's home, and what is not absolute starts at `base`.
+pub fn locate(path: &Path, base: &Path) -> PathBuf {
+    match (path.strip_prefix("~"), std::env::home_dir()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => base.join(path),
+    }
+}
+
 fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)

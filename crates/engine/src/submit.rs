@@ -14,7 +14,7 @@ use trainyard_core::spec::{GpuLimit, JobSpec, Limits, TargetKind, TargetSpec};
 use trainyard_core::template::Values;
 use trainyard_core::value::Params;
 
-use crate::home::Home;
+use crate::home::{Home, locate};
 use crate::ledger::{Batch, Ledger, LedgerError, NewRun};
 use crate::snapshot::{self, SnapshotError};
 use crate::target::Declared;
@@ -92,11 +92,16 @@ pub fn plan(wish: &Wish<'_>, home: &Home) -> Result<Plan, SubmitError> {
         job: wish.job.clone(),
         target: wish.target.name.clone(),
         declared: declared(limits),
-        depot: wish.target.depot.as_ref().map_or_else(|| home.depot(), Depot::new),
+        depot: depot(wish, home),
         extra: wish.extra.clone(),
         env: wish.env.clone(),
         runs,
     })
+}
+
+fn depot(wish: &Wish<'_>, home: &Home) -> Depot {
+    let named = wish.target.depot.as_ref();
+    named.map_or_else(|| home.depot(), |path| Depot::new(locate(Path::new(path), wish.project)))
 }
 
 /// Random below the millisecond: a counter there would make all ids of a submission alike but for their last digits.

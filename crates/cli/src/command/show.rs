@@ -21,13 +21,18 @@ impl Show {
     pub(crate) fn run(self, context: &Context) -> Result<Exit, CommandError> {
         let ledger = context.ledger()?;
         context.rouse(&ledger)?;
-        let rows = context.resolve(&ledger, std::slice::from_ref(&self.run))?;
-        for row in &rows {
+        let mut rows = context.resolve(&ledger, std::slice::from_ref(&self.run))?;
+        if rows.len() > 1 {
+            let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).take(10).collect();
+            let message = format!("`{}` means {} runs", self.run, rows.len());
+            return Err(CommandError::new(Exit::Usage, message).hint(format!("name one of them: {}", names.join(", "))));
+        }
+        if let Some(row) = rows.pop() {
             let report = OneRun {
                 attempts: ledger.attempts(row.seq)?,
                 events: ledger.events(row.seq)?,
                 batch: ledger.batch(row.batch)?,
-                row: row.clone(),
+                row,
             };
             context.printer.report(&report);
         }

@@ -167,6 +167,22 @@ fn a_resumable_run_goes_on_after_any_damage() {
     yardmaster_had_no_complaints(&yard);
 }
 
+/// Logs grow large, and people remove them.
+#[test]
+fn a_log_that_was_removed_does_not_cost_the_checkpoints() {
+    let yard = yard(GATED);
+    let ids = begin(&yard, "again", 1);
+    let attempt = folder(&yard, &ids[0], 1);
+    eventually("the first heartbeat", || attempt.status().exists().then_some(()));
+    std::fs::remove_file(attempt.log()).unwrap();
+    std::fs::remove_file(attempt.log_index()).unwrap();
+    kill_everybody(&yard, &ids);
+    open_gate(&yard);
+    let shown = settled(&yard, &ids[0]);
+    assert_eq!((&shown["state"], attempts(&shown).len()), (&"succeeded".into(), 2), "{shown}");
+    assert!(Path::new(shown["folder"].as_str().unwrap()).join("ckpt/1").exists(), "the work of attempt 1 is gone");
+}
+
 /// The pid of the agent belongs to somebody else now: after a boot, or because pids are given out again.
 #[test]
 fn a_claim_of_a_process_that_is_no_more_is_nobodys() {

@@ -1,9 +1,11 @@
 //! The ledger: locked by others, unreadable, or of a newer yard.
 
 use std::path::PathBuf;
+use std::sync::Barrier;
 
 use rusqlite::Connection;
-use trainyard_testkit::{Output, Yard, eventually};
+use trainyard_engine::ledger::Ledger;
+use trainyard_testkit::{Yard, eventually};
 
 use crate::{begin, of_run, open_gate, yard};
 
@@ -59,20 +61,36 @@ fn a_ledger_that_can_be_read_again_is_read() {
     assert_eq!(yard.show("gated")["exit_code"], 3);
 }
 
+/// As when a script starts ten `yard run &` on a new machine.
+#[test]
+fn a_ledger_can_be_made_by_many_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let barrier = Barrier::new(8);
+    for round in 0..60 {
+        let path = folder.path().join(format!("ledger-{round}.db"));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    barrier.wait();
+                    Ledger::open(&path).map(drop).unwrap();
+                });
+            }
+        });
+    }
+}
+
 #[test]
 fn a_home_can_be_made_by_many_at_once() {
     let yard = yard(JOBS);
-    let outputs: Vec<Output> = std::thread::scope(|scope| {
-        let start = |seed: u32| {
-            let (yard, name) = (&yard, format!("n{seed}"));
-            scope.spawn(move || yard.run(&["run", "short", "--detach", "--name", &name]))
-        };
-        let started: Vec<_> = (0..12).map(start).collect();
-        started.into_iter().map(|thread| thread.join().unwrap()).collect()
+    let submit = |number: usize| yard.run(&["run", "short", "--detach", "--name", &format!("n{number}")]);
+    let submit = &submit;
+    std::thread::scope(|scope| {
+        let started: Vec<_> = (0..12).map(|number| scope.spawn(move || submit(number))).collect();
+        for thread in started {
+            let output = thread.join().unwrap();
+            assert_eq!(output.exit, 0, "{output:?}");
+        }
     });
-    for output in outputs {
-        assert_eq!(output.exit, 0, "{output:?}");
-    }
     assert_eq!(yard.run(&["wait", "--timeout", "30s"]).exit, 0);
     assert_eq!(yard.runs().len(), 12);
     assert_eq!(yard.yardmasters().len(), 1);

@@ -6,7 +6,7 @@ mod rows;
 mod write;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant as Clock};
 
 use rusqlite::Connection;
 
@@ -16,6 +16,7 @@ pub use rows::{AttemptRow, Batch, Change, EventRow, NewRun, OpenRun, Request, Ru
 /// Forward steps; the position of a step is the version it leads to.
 const STEPS: [&str; 1] = [include_str!("schema-1.sql")];
 const PATIENCE: Duration = Duration::from_secs(30);
+const AGAIN: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
 pub struct Ledger {
@@ -64,11 +65,22 @@ impl Ledger {
     }
 
     fn set_up(&self) -> rusqlite::Result<()> {
-        self.db.pragma_update(None, "journal_mode", "wal")?;
+        self.use_wal()?;
         self.db.pragma_update(None, "synchronous", "normal")?;
         self.db.pragma_update(None, "foreign_keys", true)?;
         self.db.set_prepared_statement_cache_capacity(64);
         Ok(())
+    }
+
+    /// A change of mode needs the file alone, and for that SQLite does not wait: others may be making the ledger too.
+    fn use_wal(&self) -> rusqlite::Result<()> {
+        let until = Clock::now() + PATIENCE;
+        loop {
+            match self.db.pragma_update(None, "journal_mode", "wal") {
+                Err(error) if is_busy(&error) && Clock::now() < until => std::thread::sleep(AGAIN),
+                changed => return changed,
+            }
+        }
     }
 
     fn bring_forward(&mut self, path: &Path) -> Result<(), LedgerError> {
@@ -85,6 +97,10 @@ impl Ledger {
         step.pragma_update(None, "user_version", i64::try_from(STEPS.len()).unwrap_or(i64::MAX)).map_err(failed)?;
         step.commit().map_err(failed)
     }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
 }
 
 /// The format of the ledger, if it is one we know.

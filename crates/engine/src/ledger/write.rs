@@ -181,7 +181,8 @@ fn set_state(tx: &Transaction<'_>, seq: i64, run: &Run, at: Instant, what: &str)
         run.state.ended_at().map(|at| at.0)
     ])?;
     if !what.is_empty() {
-        tx.prepare_cached("INSERT INTO events (run, at, what) VALUES (?1, ?2, ?3)")?.execute(params![seq, at.0, what])?;
+        tx.prepare_cached("INSERT INTO events (run, at, what) VALUES (?1, ?2, ?3)")?
+            .execute(params![seq, at.0, what])?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Carrying out what was decided, after it is in the ledger.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use trainyard_core::id::Token;
 use trainyard_core::spec::{SecretRef, Setting};
 
 use super::keep::Active;
+use crate::home::locate;
 use crate::target::{Local, Stop, SubmitError, Target};
 
 /// A password manager that waits for a person is not waited for longer than this.
@@ -39,20 +41,26 @@ pub(super) fn order(active: &Active, attempt: u32) -> Order {
 }
 
 /// Secrets are looked up at the last moment, and beside the loop: asking for one may take a while.
-pub(super) async fn submit(local: Rc<Local>, order: Order, known: BTreeMap<String, String>) -> Submission {
+pub(super) async fn submit(
+    local: Rc<Local>,
+    order: Order,
+    known: BTreeMap<String, String>,
+    project: PathBuf,
+) -> Submission {
     let token = order.token.clone();
-    let outcome = match reveal_all(&order, &known).await {
+    let outcome = match reveal_all(&order, &known, &project).await {
         Ok(secrets) => local.submit(order, secrets).await.map(drop),
         Err(why) => Err(SubmitError::Refused(why)),
     };
     Submission { token, outcome }
 }
 
-async fn reveal_all(order: &Order, known: &BTreeMap<String, String>) -> Result<Secrets, String> {
+async fn reveal_all(order: &Order, known: &BTreeMap<String, String>, project: &Path) -> Result<Secrets, String> {
     let mut secrets = Secrets::default();
     for (name, setting) in &order.job.env {
         if let Setting::Secret(reference) = setting {
-            let value = reveal(reference, known).await.map_err(|why| format!("the secret for {name}: {why}"))?;
+            let value = reveal(reference, known, project).await;
+            let value = value.map_err(|why| format!("the secret for {name}: {why}"))?;
             secrets.0.insert(name.clone(), value);
         }
     }
@@ -64,7 +72,7 @@ pub(super) fn has_secrets(order: &Order) -> bool {
 }
 
 /// The value, or what is wrong with the reference; never both in one text.
-async fn reveal(reference: &SecretRef, known: &BTreeMap<String, String>) -> Result<String, String> {
+async fn reveal(reference: &SecretRef, known: &BTreeMap<String, String>, project: &Path) -> Result<String, String> {
     match reference {
         SecretRef::Env(name) => {
             // What a visitor handed over; after a restart, what the shell that started this yardmaster had.
@@ -72,17 +80,17 @@ async fn reveal(reference: &SecretRef, known: &BTreeMap<String, String>) -> Resu
             value.ok_or_else(|| format!("{name} is not set in the shell that started yard"))
         }
         SecretRef::File(path) => {
-            let text = fs_err::read_to_string(path).map_err(|error| error.to_string())?;
+            let text = fs_err::read_to_string(locate(path, project)).map_err(|error| error.to_string())?;
             Ok(text.trim_end_matches(['\r', '\n']).to_owned())
         }
-        SecretRef::Command(argv) => ask(argv).await,
+        SecretRef::Command(argv) => ask(argv, project).await,
     }
 }
 
-async fn ask(argv: &[String]) -> Result<String, String> {
+async fn ask(argv: &[String], project: &Path) -> Result<String, String> {
     let [program, arguments @ ..] = argv else { return Err("the command is empty".to_owned()) };
     let mut command = tokio::process::Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    command.args(arguments).current_dir(project).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(PATIENCE, command.output())
         .await
         .map_err(|_| format!("`{program}` took more than a minute"))?

@@ -223,13 +223,14 @@ impl Yardmaster {
         match effect {
             Effect::Submit { attempt } => {
                 let Some(active) = self.keep.runs.get(&run) else { return };
-                let order = effects::order(active, attempt);
+                let (order, project) = (effects::order(active, attempt), active.batch.project.clone());
                 let (local, known, submitted) = (Rc::clone(&self.local), self.secrets.clone(), self.submitted.clone());
                 if effects::has_secrets(&order) {
-                    let submitting = async move { drop(submitted.send(effects::submit(local, order, known).await)) };
+                    let submitting =
+                        async move { drop(submitted.send(effects::submit(local, order, known, project).await)) };
                     tokio::task::spawn_local(submitting);
                 } else {
-                    let submission = effects::submit(local, order, known).await;
+                    let submission = effects::submit(local, order, known, project).await;
                     self.take_note(submission);
                 }
             }
