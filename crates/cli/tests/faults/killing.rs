@@ -12,11 +12,13 @@ use trainyard_agent::depot::Depot;
 use trainyard_agent::disk::read_json;
 use trainyard_agent::process::Identity;
 use trainyard_testkit::census::{self, Process};
-use trainyard_testkit::{Output, Yard, eventually, processes, within};
+use trainyard_testkit::{Output, Yard, processes, within};
 
 use crate::{LOST, PROGRAM};
 
 const KILLS: usize = 200;
+/// For all of them; it takes a tenth of that.
+const PATIENCE: Duration = Duration::from_secs(200);
 const BATCHES: usize = 10;
 const RUNS: usize = 30;
 
@@ -102,7 +104,9 @@ struct Toll {
 
 fn kill_at_random(home: &Path, random: &mut Random, kills: &AtomicUsize) -> Toll {
     let mut toll = Toll::default();
+    let until = Instant::now() + PATIENCE;
     while kills.load(Ordering::SeqCst) < KILLS {
+        assert!(Instant::now() < until, "too few to kill: {toll:?}");
         std::thread::sleep(Duration::from_millis(random.below(50) as u64));
         let wanted = ROLES[random.below(ROLES.len())];
         let all = living(home);
@@ -133,7 +137,7 @@ fn may_only_miss_the_yardmaster(output: &Output) {
 }
 
 fn submit(yard: &Yard, batch: usize, kills: &AtomicUsize) -> Output {
-    eventually("its turn", || (kills.load(Ordering::SeqCst) >= batch * KILLS / BATCHES).then_some(()));
+    within(PATIENCE, "its turn", || (kills.load(Ordering::SeqCst) >= batch * KILLS / BATCHES).then_some(()));
     let job = if batch.is_multiple_of(2) { "once" } else { "again" };
     let (name, seeds) = (format!("b{batch}"), format!("1-{RUNS}"));
     yard.run(&["run", job, "--detach", "--name", &name, "--seeds", &seeds])

@@ -38,7 +38,8 @@ pub struct Caller {
 /// Tells builds apart: a yardmaster of another build gives way to the newer program.
 pub(super) fn build() -> String {
     use std::os::unix::fs::MetadataExt;
-    let file = std::fs::metadata("/proc/self/exe").map(|data| format!("{}.{}", data.mtime(), data.size()));
+    let file = std::fs::metadata("/proc/self/exe")
+        .map(|data| format!("{}.{:09}.{}", data.mtime(), data.mtime_nsec(), data.size()));
     format!("{} {}", env!("CARGO_PKG_VERSION"), file.unwrap_or_default())
 }
 
