@@ -72,7 +72,8 @@ class Report:
         for check in self.checks:
             word = "ok    " if check["kept"] else "MISSED"
             print(f"{word}  {check['what']}: {check['measured']} (limit {check['limit']})")
-        self.write()
+        if not self.quick:
+            self.write()
         told = "{what}: {measured} (limit {limit})".format_map
         return [f"{self.name}: {told(check)}" for check in self.checks if not check["kept"]]
 
@@ -80,7 +81,6 @@ class Report:
         content = {
             "part": self.name,
             "date": self.began.isoformat(timespec="seconds"),
-            "quick": self.quick,
             "machine": machine() | {"load_before": self.load, "load_after": os.getloadavg()[0]},
             "yard": build(self.program),
             "limits": self.checks,
@@ -98,8 +98,8 @@ class Report:
 def print_table(rows):
     widths = [max(len(row[at]) for row in rows if at < len(row)) for at in range(max(map(len, rows), default=0))]
     for row in rows:
-        first, *rest = [cell.ljust(width) if at == 0 else cell.rjust(width) for at, (cell, width) in enumerate(zip(row, widths))]
-        print("  ".join([first, *rest]).rstrip())
+        padded = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
+        print("  ".join([row[0].ljust(widths[0]), *padded]).rstrip())
 
 
 def machine():

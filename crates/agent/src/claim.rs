@@ -68,7 +68,8 @@ fn publish(from: &Path, to: &Path) -> io::Result<()> {
 /// A torn claim, as a power cut leaves it, counts as [`Holder::Gone`]: somebody got as far as making it.
 pub fn holder(folder: &AttemptFolder) -> Holder {
     if !folder.claim().exists() {
-        return Holder::Nobody;
+        // A log is made under a claim; if only the log is there, somebody removed the claim.
+        return if folder.log().exists() { Holder::Gone } else { Holder::Nobody };
     }
     match crate::disk::read_json::<Claim>(&folder.claim()) {
         Some(Claim { agent: None, .. }) => Holder::Void,

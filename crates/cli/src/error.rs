@@ -81,8 +81,8 @@ impl CommandError {
         let mut cause = error.source();
         while let Some(error) = cause {
             let text = error.to_string();
-            // A transparent layer says the same again.
-            if chain.last() != Some(&text) {
+            // A layer that only passes on says the same again.
+            if !chain.last().is_some_and(|said| said.contains(&text)) {
                 chain.push(text);
             }
             cause = error.source();

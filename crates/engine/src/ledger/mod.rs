@@ -68,6 +68,8 @@ impl Ledger {
         self.use_wal()?;
         self.db.pragma_update(None, "synchronous", "normal")?;
         self.db.pragma_update(None, "foreign_keys", true)?;
+        // Half of SQLite's usual cache: the yardmaster is to be small, and what it reads is little and recent.
+        self.db.pragma_update(None, "cache_size", -1000)?;
         self.db.set_prepared_statement_cache_capacity(64);
         Ok(())
     }

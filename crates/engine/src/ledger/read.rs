@@ -110,7 +110,7 @@ impl Ledger {
     /// Submissions with open runs, and the last few; newest last.
     pub fn recent_batches(&self) -> Result<Vec<i64>, LedgerError> {
         let sql = format!(
-            "SELECT batch FROM (SELECT DISTINCT batch FROM runs WHERE ended IS NULL UNION
+            "SELECT batch FROM (SELECT batch FROM runs INDEXED BY runs_open WHERE ended IS NULL UNION
              SELECT id FROM (SELECT id FROM batches ORDER BY id DESC LIMIT {SHORT})) ORDER BY batch"
         );
         let mut statement = self.db.prepare_cached(&sql)?;
@@ -157,10 +157,9 @@ impl Ledger {
         Ok(shared + 1)
     }
 
-    /// Open runs that came after `seq`, in queue order.
+    /// The next open runs after `seq`, in queue order; none when there are no more.
     pub fn open_after(&self, seq: i64) -> Result<Vec<OpenRun>, LedgerError> {
-        let sql =
-            "SELECT seq, id, batch, name, seed, params, body FROM runs WHERE ended IS NULL AND seq > ?1 ORDER BY seq";
+        let sql = "SELECT seq, id, batch, name, seed, params, body FROM runs WHERE ended IS NULL AND seq > ?1 ORDER BY seq LIMIT 1000";
         let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([seq])?;
         let mut found = Vec::new();

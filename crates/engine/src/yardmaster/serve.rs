@@ -167,14 +167,17 @@ impl Yardmaster {
     }
 
     async fn try_take_up(&mut self) -> Result<(), LedgerError> {
-        let found = self.keep.fetch(&self.ledger)?;
-        // The newest submission knows best what the machine is.
-        if let Some(newest) = found.last().filter(|newest| self.declared.as_ref() != Some(&newest.batch.declared)) {
-            let declared = newest.batch.declared.clone();
-            self.keep.slots.resize(capacity(&declared).await);
-            self.declared = Some(declared);
+        loop {
+            let found = self.keep.fetch(&self.ledger)?;
+            let Some(newest) = found.last() else { break };
+            // The newest submission knows best what the machine is.
+            if self.declared.as_ref() != Some(&newest.batch.declared) {
+                let declared = newest.batch.declared.clone();
+                self.keep.slots.resize(capacity(&declared).await);
+                self.declared = Some(declared);
+            }
+            self.keep.take_up(found, now());
         }
-        self.keep.take_up(found, now());
         self.keep.hear_requests(&self.ledger, now())
     }
 
