@@ -52,7 +52,13 @@ impl Function {
         match (self, arguments) {
             (Self::Min, [first, rest @ ..]) => extreme(first, rest, Ordering::Less),
             (Self::Max, [first, rest @ ..]) => extreme(first, rest, Ordering::Greater),
-            (Self::Abs, [x]) => if real(x)? < 0.0 { negate(x) } else { Ok(x.clone()) },
+            (Self::Abs, [x]) => {
+                if real(x)? < 0.0 {
+                    negate(x)
+                } else {
+                    Ok(x.clone())
+                }
+            }
             (Self::Floor, [x]) => whole(x, f64::floor),
             (Self::Ceil, [x]) => whole(x, f64::ceil),
             (Self::Round, [x]) => whole(x, f64::round),

@@ -20,7 +20,8 @@ const COMPARISONS: [(&str, Operator); 6] = [
     (">=", Operator::AtLeast),
 ];
 const SUMS: [(&str, Operator); 2] = [("+", Operator::Add), ("-", Operator::Subtract)];
-const PRODUCTS: [(&str, Operator); 3] = [("*", Operator::Multiply), ("/", Operator::Divide), ("%", Operator::Remainder)];
+const PRODUCTS: [(&str, Operator); 3] =
+    [("*", Operator::Multiply), ("/", Operator::Divide), ("%", Operator::Remainder)];
 
 struct Parser {
     tokens: std::iter::Peekable<std::vec::IntoIter<(usize, Token)>>,

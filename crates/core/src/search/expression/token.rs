@@ -61,7 +61,8 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), ExpressionError> {
     let mut length = rest.find(|c| !digit(c)).unwrap_or(rest.len());
     let exponent = |text: &str| text.ends_with(['e', 'E']);
     // The sign of an exponent belongs to the number: 1e-3.
-    if exponent(rest.get(..length).unwrap_or_default()) && rest.get(length..).is_some_and(|r| r.starts_with(['+', '-'])) {
+    if exponent(rest.get(..length).unwrap_or_default()) && rest.get(length..).is_some_and(|r| r.starts_with(['+', '-']))
+    {
         let tail = rest.get(length + 1..).unwrap_or_default();
         length += 1 + tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
     }
