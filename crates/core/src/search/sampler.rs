@@ -41,6 +41,6 @@ pub fn sampler(kind: SamplerKind, space: &Space, trials: Option<u32>) -> Box<dyn
         SamplerKind::Cmaes => Box::new(Cmaes),
         SamplerKind::Gp => Box::new(Gp::default()),
         SamplerKind::Tpe => Box::new(Tpe::default()),
-        SamplerKind::Auto => Box::new(Auto { trials }),
+        SamplerKind::Auto => Box::new(Auto),
     }
 }

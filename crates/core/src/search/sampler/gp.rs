@@ -28,23 +28,26 @@ impl Default for Gp {
 
 impl Sampler for Gp {
     fn ask(&self, space: &Space, history: &History<'_>, rng: &mut Rng) -> Params {
-        let ranking = rank(history);
-        let results = ranking.ended.iter().filter(|ended| !ended.failed()).count();
-        if results < 2 || ranking.ended.len() < self.startup || space.axes().len() == 0 {
-            return Sobol.ask(space, history, rng);
-        }
-        let Ranking { ended, pending } = ranking;
-        let ended = self.select(ended);
-        let table = Table::of(space, history, ended.iter().map(|ended| ended.place));
-        let targets = targets(&ended);
-        let Some(mut model) = Model::fit(space, &table, &targets) else { return space.draw(rng) };
-        // Believing the model's own prediction where a trial is still running keeps the next one away from it.
-        model.believe(&Table::of(space, history, pending.into_iter().take(self.most)));
-        propose(space, &model, rng).unwrap_or_else(|| space.draw(rng))
+        self.ask_unless(space, history, rng, f64::INFINITY).unwrap_or_else(|| space.draw(rng))
     }
 }
 
 impl Gp {
+    /// `None` if more than `noise` of the results' variance looks like noise, or nothing could be proposed.
+    pub(super) fn ask_unless(&self, space: &Space, history: &History<'_>, rng: &mut Rng, noise: f64) -> Option<Params> {
+        let Ranking { ended, pending } = rank(history);
+        let results = ended.iter().filter(|ended| !ended.failed()).count();
+        if results < 2 || ended.len() < self.startup || space.axes().len() == 0 {
+            return Some(Sobol.ask(space, history, rng));
+        }
+        let ended = self.select(ended);
+        let table = Table::of(space, history, ended.iter().map(|ended| ended.place));
+        let mut model = Model::fit(space, &table, &targets(&ended)).filter(|model| model.noise() <= noise)?;
+        // Believing the model's own prediction where a trial is still running keeps the next one away from it.
+        model.believe(&Table::of(space, history, pending.into_iter().take(self.most)));
+        propose(space, &model, rng)
+    }
+
     fn select(&self, mut ended: Vec<Ended>) -> Vec<Ended> {
         if ended.len() > self.most {
             let latest = ended.split_off(ended.len() - self.most / 2);

@@ -115,6 +115,11 @@ impl Model {
         Some(Self { points, pending: Vec::new(), targets, kernel, precision, pull, best })
     }
 
+    /// The share of noise in the targets, whose variance is 1.
+    pub(super) fn noise(&self) -> f64 {
+        self.kernel.noise
+    }
+
     /// Adds points with the predicted value as if it were known.
     pub(super) fn believe(&mut self, table: &Table) {
         if table.rows().len() == 0 {

@@ -41,12 +41,14 @@ pub(super) struct Slot {
 const UNIFORM: f64 = f64::INFINITY;
 
 impl Column {
-    pub(super) fn new(axis: &Axis, coordinates: impl Iterator<Item = f64>) -> Self {
+    pub(super) fn new(axis: &Axis, coordinates: impl Iterator<Item = f64>, narrowing: f64) -> Self {
         let mut centres: Vec<f64> = coordinates.collect();
         if !axis.is_ordered() {
             return Self::choice(axis, centres);
         }
-        let mut widths = widths(&centres);
+        // Narrower than its cell, a kernel on a countable axis would never leave its own value.
+        let narrowing = if axis.count().is_some() { 1.0 } else { narrowing };
+        let mut widths = widths(&centres, narrowing);
         centres.push(0.5);
         widths.push(1.0);
         let narrowest = widths.iter().copied().fold(1.0, f64::min);
@@ -187,11 +189,11 @@ fn truncated(centre: f64, width: f64, rng: &mut Rng) -> f64 {
 
 /// Each kernel reaches as far as its farther neighbour, within limits that tighten with their number (the "magic
 /// clip" of Hyperopt and Optuna).
-fn widths(centres: &[f64]) -> Vec<f64> {
+fn widths(centres: &[f64], narrowing: f64) -> Vec<f64> {
     let mut order: Vec<(f64, u32)> =
         centres.iter().copied().zip(0u32..).filter(|(centre, _)| !centre.is_nan()).collect();
     order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let narrowest = 1.0 / (order.len() as f64 + 2.0).min(100.0);
+    let narrowest = narrowing / (order.len() as f64 + 2.0).min(100.0);
     let mut widths = vec![UNIFORM; centres.len()];
     let place = |index: Option<usize>| index.and_then(|index| order.get(index)).map(|(centre, _)| *centre);
     for (index, (centre, kernel)) in order.iter().enumerate() {

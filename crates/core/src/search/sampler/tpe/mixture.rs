@@ -6,7 +6,6 @@ use crate::search::{Rng, Space};
 
 use super::super::table::Table;
 use super::kernel::Column;
-use super::weights;
 
 pub(super) struct Mixture {
     table: Table,
@@ -20,10 +19,9 @@ pub(super) struct Mixture {
 }
 
 impl Mixture {
-    pub(super) fn new(space: &Space, table: Table) -> Self {
-        let mut weights = weights(table.rows().len());
-        // The last kernel is the prior, of weight 1.
-        weights.push(1.0);
+    /// One weight per row of the table, and the last for the prior; `narrowing` shrinks the least width of
+    /// kernels on continuous axes.
+    pub(super) fn new(space: &Space, table: Table, weights: Vec<f64>, narrowing: f64) -> Self {
         let total: f64 = weights.iter().sum();
         let mut sum = 0.0;
         let mut running = |weight: &f64| {
@@ -33,7 +31,8 @@ impl Mixture {
         let cumulative = weights.iter().map(&mut running).collect();
         let log_weights = weights.iter().map(|weight| (weight / total).ln()).collect();
         let axes: Vec<Axis> = space.axes().map(|(_, axis)| axis.clone()).collect();
-        let columns = axes.iter().enumerate().map(|(index, axis)| Column::new(axis, table.column(index))).collect();
+        let columns =
+            axes.iter().enumerate().map(|(index, axis)| Column::new(axis, table.column(index), narrowing)).collect();
         let countable = axes.iter().all(|axis| axis.count().is_some());
         Self { table, columns, axes, cumulative, log_weights, countable }
     }

@@ -2,10 +2,11 @@ use super::*;
 
 #[test]
 fn weights_grow_with_age_and_stay_flat_for_the_latest() {
-    assert_eq!(weights(3), [1.0; 3]);
-    let many = weights(100);
+    assert_eq!(recency_weights(3), [1.0; 4]);
+    let many = recency_weights(100);
     assert!((many[0] - 0.01).abs() < 1e-12 && many[75..].iter().all(|weight| *weight == 1.0));
     assert!(many.windows(2).all(|pair| pair[0] <= pair[1]));
+    assert_eq!(rank_weights(4), [1.0, 0.75, 0.5, 0.25, GOOD_PRIOR]);
 }
 
 #[test]
