@@ -4,7 +4,10 @@
 //! depot/
 //!   blobs/ab/cdef…            file contents by BLAKE3, read-only
 //!   snapshots/<hash>          manifest: path, mode, link target, blob
+//!   parcels/<parcel id>/       parcel.json: one submission to a site, and the script that starts it
 //!   runs/<run id>/
+//!     state.json              the run as its site knows it; see [`crate::site`]
+//!     cancel                  there when somebody wants the run cancelled
 //!     work/                   the working folder, kept through all attempts
 //!     attempts/<n>/           claim.json, output.log, output.idx, status.json, result.json
 //! ```
@@ -47,6 +50,10 @@ impl Depot {
         self.root.join("snapshots").join(&digest.0)
     }
 
+    pub fn parcel(&self, id: &str) -> PathBuf {
+        self.root.join("parcels").join(id)
+    }
+
     pub fn runs(&self) -> PathBuf {
         self.root.join("runs")
     }
@@ -69,6 +76,14 @@ impl RunFolder {
 
     pub fn work(&self) -> PathBuf {
         self.path.join("work")
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.path.join("state.json")
+    }
+
+    pub fn cancel(&self) -> PathBuf {
+        self.path.join("cancel")
     }
 
     pub fn attempt(&self, number: u32) -> AttemptFolder {

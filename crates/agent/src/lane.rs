@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_core::id::Token;
 use trainyard_core::time::Instant;
 
-use crate::order::{AttemptResult, Order, Secrets, Status, Stop};
+use crate::order::{AttemptResult, Order, Secrets, Status, Stop, Wish};
 use crate::overseer::Overseer;
 use crate::supervise::{NotTaken, supervise};
 use crate::sys;
@@ -137,10 +137,11 @@ impl Overseer for Lane {
         }
     }
 
-    fn wants_stop(&mut self, token: &Token) -> Option<Stop> {
+    fn wants_stop(&mut self, token: &Token) -> Option<Wish> {
         self.output.flush();
         self.input.fill();
-        self.input.take_stop(token).max(self.take_signal())
+        let (asked, signal) = (self.input.take_stop(token), self.take_signal());
+        asked.max(signal).map(|how| Wish { how, by_signal: asked.is_none() })
     }
 
     fn listen(&self) -> Vec<BorrowedFd<'_>> {

@@ -80,7 +80,10 @@ fn environment(
     around: &Circumstances<'_>,
     checkpoint: Option<String>,
 ) -> Result<BTreeMap<String, String>, Outcome> {
-    let mut env = order.env.clone();
+    // A site has an environment of its own: what its scheduler, modules and setup lines made.
+    let mut env: BTreeMap<String, String> =
+        if order.lease.is_some() { std::env::vars().collect() } else { BTreeMap::new() };
+    env.extend(order.env.clone());
     // A log that follows the program, not its buffers.
     env.entry("PYTHONUNBUFFERED".to_owned()).or_insert_with(|| "1".to_owned());
     for (name, setting) in &call.env {
@@ -99,7 +102,10 @@ fn environment(
     set("YARD_ATTEMPT", order.attempt.to_string());
     set("YARD_OUTPUT", output.to_string_lossy().trim_end_matches('/').to_owned());
     set("YARD_GPUS", order.job.gpus.to_string());
-    set("CUDA_VISIBLE_DEVICES", order.devices.join(","));
+    // A scheduler that does not say which devices are ours leaves it to the program.
+    if order.lease.is_none() || !order.devices.is_empty() {
+        set("CUDA_VISIBLE_DEVICES", order.devices.join(","));
+    }
     set("YARD_SEED", order.seed.map(|seed| seed.to_string()).unwrap_or_default());
     set("YARD_DEADLINE", around.deadline.map(|at| (at.0 / 1000).to_string()).unwrap_or_default());
     set("YARD_CHECKPOINT", checkpoint.unwrap_or_default());

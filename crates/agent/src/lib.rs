@@ -5,15 +5,22 @@
 
 pub mod checkpoint;
 pub mod claim;
+pub mod crew;
 pub mod depot;
 pub mod disk;
 pub mod lane;
 mod launch;
+mod lessor;
 pub mod log;
+pub mod look;
 mod metrics;
 pub mod order;
 mod overseer;
+pub mod parcel;
+pub mod post;
 pub mod process;
+pub mod site;
+mod slurm;
 pub mod snapshot;
 pub mod supervise;
 mod sys;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_core::id::{Digest, RunId, Token};
 use trainyard_core::run::Outcome;
 use trainyard_core::spec::JobSpec;
-use trainyard_core::time::Instant;
+use trainyard_core::time::{Instant, Span};
 use trainyard_core::value::Params;
 
 use crate::depot::Depot;
@@ -30,6 +30,17 @@ pub struct Order {
     pub env: BTreeMap<String, String>,
     /// Devices by the name the program knows them under.
     pub devices: Vec<String>,
+    /// `None` on a machine of our own.
+    #[serde(default)]
+    pub lease: Option<Lease>,
+}
+
+/// Machine and time that a scheduler gave, and may take back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    pub ends: Option<Instant>,
+    /// How long a program has after the scheduler's SIGTERM before its SIGKILL.
+    pub notice: Span,
 }
 
 /// Where the working folder comes from.
@@ -48,6 +59,14 @@ pub enum Stop {
     /// SIGTERM, and SIGKILL after the job's grace. Said again it changes nothing, so it can be said again in doubt.
     Gently,
     Now,
+}
+
+/// Somebody wants the program to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wish {
+    pub how: Stop,
+    /// Told by a signal: on a [`Lease`] that is the scheduler taking it back.
+    pub by_signal: bool,
 }
 
 /// Values of secrets, by the name of the environment variable. Only ever in memory and on a pipe.

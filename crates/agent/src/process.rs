@@ -1,8 +1,11 @@
 //! Processes as `/proc` shows them: who is alive, who descends from whom, and who belongs to an attempt.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Read};
 use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant as Clock};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -90,6 +93,40 @@ fn all() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
+/// Runs a command to its end, or ends it when it takes too long.
+pub fn run_limited(mut command: Command, limit: Duration) -> io::Result<Output> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
+    let until = Clock::now() + limit;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if Clock::now() >= until {
+            child.kill()?;
+            child.wait()?;
+            let name = command.get_program().to_string_lossy().into_owned();
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("`{name}` did not end in {limit:?}")));
+        }
+        std::thread::sleep(Duration::from_millis(3));
+    };
+    let joined = |thread: JoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
+    Ok(Output { status, stdout: joined(stdout), stderr: joined(stderr) })
+}
+
+/// In a thread, so that a child that writes much to one pipe is not stuck at the other.
+fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What could be read counts.
+            drop(pipe.read_to_end(&mut bytes));
+        }
+        bytes
+    })
+}
+
 /// All living descendants of a process, itself not included.
 pub(crate) fn descendants(root: i32) -> Vec<i32> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
@@ -151,7 +188,7 @@ pub fn kill_strays(run: RunId, attempt: u32) -> usize {
         for pid in strays.into_iter().filter_map(Pid::from_raw) {
             let _ = kill_process(pid, Signal::KILL);
         }
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2));
     }
     killed
 }

@@ -1,13 +1,14 @@
 //! One attempt from claim to `result.json`.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant as Clock};
 
 use trainyard_core::run::Outcome;
 use trainyard_core::spec::JobSpec;
 use trainyard_core::time::{Instant, Span};
 
 use crate::checkpoint::{Doubt, Finder};
+use crate::claim::Holder;
 use crate::depot::AttemptFolder;
 use crate::disk::{Durability, now, read_json, replace_json};
 use crate::launch::{self, Circumstances, NOT_PREPARED, cannot};
@@ -42,6 +43,7 @@ pub fn supervise(order: &Order, secrets: &Secrets, overseer: &mut dyn Overseer) 
         io::ErrorKind::AlreadyExists => NotTaken::Claimed,
         _ => NotTaken::Folder(error),
     })?;
+    await_earlier(order);
     let started = now();
     let result = match execute(order, secrets, &folder, started, overseer) {
         Ok(result) => result,
@@ -99,7 +101,7 @@ fn execute(
     let finder = order.job.resume.checkpoint.as_ref().map(|pattern| Finder::new(&work, pattern)).transpose();
     let finder = finder.map_err(|error| not_prepared(error.to_string()))?;
     let resumed_from = finder.as_ref().and_then(|finder| earlier_checkpoint(order, finder));
-    let deadline = order.job.time.map(|time| started + time);
+    let deadline = deadline(order, started);
     let around = Circumstances { work: &work, checkpoint: resumed_from.as_deref(), deadline };
     let launched = launch::launch(order, secrets, &around)?;
 
@@ -121,6 +123,44 @@ fn execute(
         metrics: watched.metrics,
         notes: watched.notes,
     })
+}
+
+/// The job's own limit, or the moment at which it takes its whole grace to be gone before the lease ends.
+fn deadline(order: &Order, started: Instant) -> Option<Instant> {
+    let own = order.job.time.map(|time| started + time);
+    let leased = order.lease.as_ref().and_then(|lease| lease.ends).map(|ends| {
+        let longest = Span(ends.since(started).0 / 5);
+        Instant(ends.0.saturating_sub_unsigned(Span(order.job.grace.0 + AFTERWARDS.0).min(longest).0))
+    });
+    own.into_iter().chain(leased).min()
+}
+
+/// What is left to do after the program is gone: writing down, asking for the next turn.
+const AFTERWARDS: Span = Span::seconds(10);
+/// An agent that lives writes its status more often than this.
+const SILENCE: Duration = Duration::from_secs(12);
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+
+/// The attempt before may still run on a machine that its scheduler took for dead. Its agent sees our claim, ends the
+/// program and writes a result, or it is silent because it is gone.
+fn await_earlier(order: &Order) {
+    let Some(before) = order.attempt.checked_sub(1).filter(|before| *before > 0 && order.lease.is_some()) else {
+        return;
+    };
+    let folder = order.depot.run(order.run).attempt(before);
+    if matches!(claim::holder(&folder), Holder::Nobody | Holder::Void) {
+        return;
+    }
+    let sign = || folder.last_sign();
+    let (began, mut last, mut since) = (Clock::now(), sign(), Clock::now());
+    let fresh = last.is_some_and(|at| at.elapsed().is_ok_and(|age| age < SILENCE));
+    while fresh && !folder.result().exists() && since.elapsed() < SILENCE && began.elapsed() < LONGEST_WAIT {
+        std::thread::sleep(Duration::from_millis(200));
+        let newest = sign();
+        if newest != last {
+            (last, since) = (newest, Clock::now());
+        }
+    }
 }
 
 /// What the attempt before ended with, if it could still say so; otherwise what lies there now. A fresh run in the

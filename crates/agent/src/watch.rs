@@ -15,7 +15,7 @@ use crate::disk::{Durability, now, replace_json};
 use crate::launch::Launched;
 use crate::log::LogWriter;
 use crate::metrics::MetricReader;
-use crate::order::{Metrics, Order, Status, Stop};
+use crate::order::{Lease, Metrics, Order, Status, Stop};
 use crate::overseer::Overseer;
 use crate::process::{descendants, memory_below, open_for_writing};
 use crate::sys::{self, Ended, Reap};
@@ -26,6 +26,9 @@ const METRICS_EVERY: Span = Span(250);
 const BEAT_EVERY: Span = Span::seconds(5);
 /// A process that survives SIGKILL this long is held by the kernel, not by us.
 const HOPELESS: Span = Span::seconds(30);
+/// A signal this close to the end of a lease is the end of the lease: schedulers look at their clocks twice a minute.
+const ABOUT_TO_END: Span = Span::seconds(90);
+const LATE: Duration = Duration::from_secs(1);
 
 /// Everything an attempt needs while its program runs.
 pub(crate) struct Task<'a> {
@@ -109,15 +112,11 @@ impl Watch<'_> {
             self.wait(program.as_ref(), wake, overseer);
             self.drain();
             if self.reap_all() {
+                self.hear_late(overseer);
                 return;
             }
             let now = now();
-            if let Some(how) = overseer.wants_stop(&self.task.order.token) {
-                self.stop(now, Outcome::Stopped);
-                if how == Stop::Now {
-                    self.kill(now);
-                }
-            }
+            self.hear(now, overseer);
             self.keep_time(now);
             if self.is_hopeless(now) {
                 self.notes.push("a process could not be killed: the kernel holds it".to_owned());
@@ -125,6 +124,54 @@ impl Watch<'_> {
             }
             self.tend(now, overseer);
         }
+    }
+
+    fn hear(&mut self, now: Instant, overseer: &mut dyn Overseer) {
+        let Some(wish) = overseer.wants_stop(&self.task.order.token) else { return };
+        let lease = self.task.order.lease.as_ref().filter(|_| wish.by_signal);
+        let grace = self.task.order.job.grace;
+        match lease {
+            // A little is left for writing down how it ended.
+            Some(lease) => {
+                self.stop(now, self.why_taken_back(lease, now), grace.min(Span(lease.notice.0 / 10 * 7)));
+            }
+            None => self.stop(now, Outcome::Stopped, grace),
+        }
+        if wish.how == Stop::Now {
+            self.kill(now);
+        }
+    }
+
+    /// A scheduler tells the program and us at the same time, so the program may be gone before we have heard why.
+    fn hear_late(&mut self, overseer: &mut dyn Overseer) {
+        let by_term = matches!(self.exit, Some(Ended::Killed(15) | Ended::Exited(143)));
+        if self.task.order.lease.is_none() || self.phase != Phase::Running {
+            return;
+        }
+        if by_term {
+            let mut fds: Vec<PollFd<'_>> =
+                overseer.listen().into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            let timeout = Timespec::try_from(LATE).ok();
+            let _ = rustix::event::poll(&mut fds, timeout.as_ref());
+        }
+        self.hear(now(), overseer);
+    }
+
+    fn why_taken_back(&self, lease: &Lease, now: Instant) -> Outcome {
+        let order = self.task.order;
+        if order.depot.run(order.run).cancel().exists() {
+            Outcome::Stopped
+        } else if lease.ends.is_some_and(|ends| ends.since(now) < ABOUT_TO_END) {
+            Outcome::TimeLimit
+        } else {
+            Outcome::Preempted
+        }
+    }
+
+    /// The scheduler took this machine for dead and began the next attempt elsewhere.
+    fn is_superseded(&self) -> bool {
+        let order = self.task.order;
+        order.lease.is_some() && order.depot.run(order.run).attempt(order.attempt + 1).claim().exists()
     }
 
     fn is_hopeless(&self, now: Instant) -> bool {
@@ -215,7 +262,7 @@ impl Watch<'_> {
     }
 
     /// Once it is ending, its grace is neither cut nor begun anew.
-    fn stop(&mut self, now: Instant, why: Outcome) {
+    fn stop(&mut self, now: Instant, why: Outcome, grace: Span) {
         if self.phase != Phase::Running {
             return;
         }
@@ -223,7 +270,7 @@ impl Watch<'_> {
         if let Some(group) = Pid::from_raw(self.pid) {
             let _ = kill_process_group(group, Signal::TERM);
         }
-        self.phase = Phase::Ending { why, kill_at: now + self.task.order.job.grace };
+        self.phase = Phase::Ending { why, kill_at: now + grace };
     }
 
     fn kill(&mut self, now: Instant) {
@@ -246,7 +293,7 @@ impl Watch<'_> {
     fn keep_time(&mut self, now: Instant) {
         match &self.phase {
             Phase::Running if self.task.deadline.is_some_and(|deadline| now >= deadline) => {
-                self.stop(now, Outcome::TimeLimit);
+                self.stop(now, Outcome::TimeLimit, self.task.order.job.grace);
             }
             Phase::Running if !self.warned && self.warn_at().is_some_and(|at| now >= at) => self.warn(),
             Phase::Ending { kill_at, .. } if now >= *kill_at => self.kill(now),
@@ -285,6 +332,10 @@ impl Watch<'_> {
         }
         if now >= self.next_beat {
             self.next_beat = now + BEAT_EVERY;
+            if self.is_superseded() {
+                let why = "the next attempt began elsewhere".to_owned();
+                self.stop(now, Outcome::Lost { why }, Span(0));
+            }
             self.peak_memory = self.peak_memory.max(memory_below(own_pid()));
             let status = self.status(now);
             // The next beat tries again.

@@ -17,10 +17,13 @@ pub(crate) enum Exit {
     RunFailed,
     Usage,
     Settings,
+    Unreachable,
     Refused,
     Unknown,
     Fault,
     Interrupted,
+    /// What an agent hands on to the scheduler that started it.
+    Job(u8),
 }
 
 impl Exit {
@@ -30,10 +33,12 @@ impl Exit {
             Self::RunFailed => 1,
             Self::Usage => 2,
             Self::Settings => 3,
+            Self::Unreachable => 4,
             Self::Refused => 5,
             Self::Unknown => 6,
             Self::Fault => 70,
             Self::Interrupted => 130,
+            Self::Job(code) => code,
         }
     }
 
@@ -44,10 +49,12 @@ impl Exit {
             Self::RunFailed => "run-failed",
             Self::Usage => "usage",
             Self::Settings => "settings",
+            Self::Unreachable => "target-unreachable",
             Self::Refused => "target-refused",
             Self::Unknown => "state-unknown",
             Self::Fault => "fault",
             Self::Interrupted => "interrupted",
+            Self::Job(_) => "job",
         }
     }
 }

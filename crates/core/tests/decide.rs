@@ -28,6 +28,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (1..6_u32).prop_map(|attempt| Event::NeverStarted { attempt }),
         1 => Just(Event::Refused { why: "no".to_owned() }),
         1 => Just(Event::CancelAsked),
+        1 => (1..6_u32).prop_map(|attempt| Event::Accepted { attempt }),
     ]
 }
 

@@ -55,6 +55,7 @@ impl Subject<'_> {
             source: self.source.clone(),
             env: [("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())].into(),
             devices: Vec::new(),
+            lease: None,
         }
     }
 

@@ -183,6 +183,7 @@ fn order(yard: &Yard, depot: &Depot) -> Order {
         source: Source::InPlace(yard.project()),
         env: Default::default(),
         devices: Vec::new(),
+        lease: None,
     }
 }
 

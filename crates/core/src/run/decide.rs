@@ -24,6 +24,14 @@ pub enum Event {
         why: String,
     },
     CancelAsked,
+    /// The target has the attempt in its own queue.
+    Accepted {
+        attempt: u32,
+    },
+    /// What a site that goes through the attempts by itself says of the run.
+    Reported {
+        site: Box<Run>,
+    },
 }
 
 /// What has to be done because of an event.
@@ -60,6 +68,8 @@ pub fn decide(run: &Run, event: &Event, now: Instant) -> Decision {
         Event::NeverStarted { attempt } => current(run, *attempt).map(|()| take_back(run, now)),
         Event::Refused { why } => refuse(run, why, now),
         Event::CancelAsked => cancel(run, now),
+        Event::Accepted { attempt } => accept(run, *attempt, now),
+        Event::Reported { site } => adopt(run, site),
     };
     match moved {
         Some((next, effects)) => Decision { next, effects, changed: true },
@@ -87,7 +97,7 @@ fn place(run: &Run, now: Instant) -> Option<Move> {
 
 fn start(run: &Run, attempt: u32, now: Instant) -> Option<Move> {
     match run.state {
-        State::Starting { attempt: waiting, .. } if waiting == attempt => {
+        State::Starting { attempt: waiting, .. } | State::Waiting { attempt: waiting, .. } if waiting == attempt => {
             Some((with(run, State::Running { attempt, since: now }), Vec::new()))
         }
         _ => None,
@@ -116,9 +126,11 @@ fn take_back(run: &Run, now: Instant) -> Move {
     if matches!(run.state, State::Cancelling { .. }) {
         return (with(run, State::Cancelled { at: now }), Vec::new());
     }
+    // One that a site had yet to begin was not counted.
+    let counted = run.state.attempt().is_some_and(|attempt| attempt <= run.last_attempt);
     let next = Run {
         state: State::Queued { since: now, not_before: None },
-        attempts: run.attempts.saturating_sub(1),
+        attempts: run.attempts.saturating_sub(u32::from(counted)),
         ..run.clone()
     };
     (next, vec![Effect::Queue { not_before: None }])
@@ -126,7 +138,7 @@ fn take_back(run: &Run, now: Instant) -> Move {
 
 fn refuse(run: &Run, why: &str, now: Instant) -> Option<Move> {
     let state = match run.state {
-        State::Queued { .. } | State::Starting { .. } => {
+        State::Queued { .. } | State::Starting { .. } | State::Waiting { .. } => {
             State::Failed { at: now, reason: super::Reason::Refused { why: why.to_owned() } }
         }
         State::Cancelling { .. } => State::Cancelled { at: now },
@@ -140,10 +152,35 @@ fn refuse(run: &Run, why: &str, now: Instant) -> Option<Move> {
 fn cancel(run: &Run, now: Instant) -> Option<Move> {
     match run.state {
         State::Queued { .. } => Some((with(run, State::Cancelled { at: now }), Vec::new())),
-        State::Starting { attempt, .. } | State::Running { attempt, .. } => {
+        State::Starting { attempt, .. } | State::Waiting { attempt, .. } | State::Running { attempt, .. } => {
             let next = with(run, State::Cancelling { attempt, since: now });
             Some((next, vec![Effect::Stop { attempt }]))
         }
         State::Cancelling { .. } | State::Succeeded { .. } | State::Failed { .. } | State::Cancelled { .. } => None,
     }
+}
+
+fn accept(run: &Run, attempt: u32, now: Instant) -> Option<Move> {
+    match run.state {
+        State::Starting { attempt: sent, .. } if sent == attempt => {
+            Some((with(run, State::Waiting { attempt, since: now }), Vec::new()))
+        }
+        _ => None,
+    }
+}
+
+/// The site's word counts. A report from before the newest attempt is late, unless it tells of success: that stays true.
+fn adopt(run: &Run, site: &Run) -> Option<Move> {
+    let succeeded = matches!(site.state, State::Succeeded { .. });
+    if site.last_attempt < run.last_attempt && !succeeded {
+        return None;
+    }
+    let state = match (&run.state, &site.state) {
+        (State::Cancelling { .. }, there) if !there.has_ended() => run.state.clone(),
+        (_, State::Queued { since, .. }) => State::Waiting { attempt: site.last_attempt + 1, since: *since },
+        (_, there) => there.clone(),
+    };
+    let last_attempt = site.last_attempt.max(run.last_attempt);
+    let next = Run { state, last_attempt, attempts: site.attempts, futile: site.futile, policy: run.policy.clone() };
+    (next != *run).then_some((next, Vec::new()))
 }

@@ -31,6 +31,11 @@ pub enum State {
         attempt: u32,
         since: Instant,
     },
+    /// At the target, which has not begun it yet: it waits there for its turn, or for the next one.
+    Waiting {
+        attempt: u32,
+        since: Instant,
+    },
     Running {
         attempt: u32,
         since: Instant,
@@ -58,6 +63,7 @@ impl State {
         match self {
             Self::Queued { .. } => "queued",
             Self::Starting { .. } => "starting",
+            Self::Waiting { .. } => "waiting",
             Self::Running { .. } => "running",
             Self::Cancelling { .. } => "cancelling",
             Self::Succeeded { .. } => "succeeded",
@@ -73,16 +79,21 @@ impl State {
     pub fn ended_at(&self) -> Option<Instant> {
         match self {
             Self::Succeeded { at } | Self::Failed { at, .. } | Self::Cancelled { at } => Some(*at),
-            Self::Queued { .. } | Self::Starting { .. } | Self::Running { .. } | Self::Cancelling { .. } => None,
+            Self::Queued { .. }
+            | Self::Starting { .. }
+            | Self::Waiting { .. }
+            | Self::Running { .. }
+            | Self::Cancelling { .. } => None,
         }
     }
 
-    /// The attempt that is under way, if one is.
+    /// The attempt that is under way or comes next at the target, if one does.
     pub fn attempt(&self) -> Option<u32> {
         match self {
-            Self::Starting { attempt, .. } | Self::Running { attempt, .. } | Self::Cancelling { attempt, .. } => {
-                Some(*attempt)
-            }
+            Self::Starting { attempt, .. }
+            | Self::Waiting { attempt, .. }
+            | Self::Running { attempt, .. }
+            | Self::Cancelling { attempt, .. } => Some(*attempt),
             Self::Queued { .. } | Self::Succeeded { .. } | Self::Failed { .. } | Self::Cancelled { .. } => None,
         }
     }

@@ -164,6 +164,7 @@ fn set_state(tx: &Transaction<'_>, seq: i64, run: &Run, at: Instant, what: &str)
         }
         State::Queued { .. }
         | State::Starting { .. }
+        | State::Waiting { .. }
         | State::Running { .. }
         | State::Cancelling { .. }
         | State::Cancelled { .. } => (None, None),

@@ -37,6 +37,7 @@ pub(super) fn order(active: &Active, attempt: u32) -> Order {
         source: active.batch.source.clone(),
         env: active.batch.env.clone(),
         devices: active.slot.as_ref().map(|slot| slot.devices.clone()).unwrap_or_default(),
+        lease: None,
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-use trainyard_agent::checkpoint::{Doubt, Finder};
 use trainyard_agent::order::{AttemptResult, Metrics, Source};
+use trainyard_agent::site;
 use trainyard_core::id::{RunId, Token};
 use trainyard_core::plan::slots::{Slot, Slots};
 use trainyard_core::run::{Effect, Ending, Event, Outcome, State, decide};
@@ -270,26 +270,17 @@ impl Keep {
         self.happen(run, &Event::Ended { attempt, ending }, &what, now);
     }
 
-    /// An attempt without a result: how far it got is read from what it left. The ledger cannot tell; its times are
-    /// those of hearing, and nobody may have listened when it began or ended.
+    /// How far it got is read from what it left. The ledger cannot tell; its times are those of hearing, and nobody may
+    /// have listened when it began or ended.
     fn lost(&self, handle: &Handle, why: String) -> Ending {
-        let folder = handle.depot.run(handle.run).attempt(handle.attempt);
-        let began = folder.began().unwrap_or(std::time::UNIX_EPOCH);
-        let lasted = folder.last_sign().and_then(|end| end.duration_since(began).ok()).unwrap_or_default();
-        let new_checkpoint = self
-            .finder(handle)
-            .map(|finder| finder.newest(&Doubt::default()).is_some_and(|name| finder.is_newer(&name, began)));
-        let lasted = Span(u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX));
-        Ending { outcome: Outcome::Lost { why }, lasted, new_checkpoint }
-    }
-
-    /// `None` when the job declares no checkpoints.
-    fn finder(&self, handle: &Handle) -> Option<Finder> {
-        let batch = &self.runs.get(&handle.run)?.batch;
-        let work = match &batch.source {
-            Source::Snapshot(_) => handle.depot.run(handle.run).work(),
-            Source::InPlace(folder) => folder.clone(),
+        let Some(active) = self.runs.get(&handle.run) else {
+            return Ending { outcome: Outcome::Lost { why }, lasted: Span(0), new_checkpoint: None };
         };
-        Finder::new(&work, batch.job.resume.checkpoint.as_ref()?).ok()
+        let folder = handle.depot.run(handle.run);
+        let work = match &active.batch.source {
+            Source::Snapshot(_) => folder.work(),
+            Source::InPlace(project) => project.clone(),
+        };
+        site::lost(&folder.attempt(handle.attempt), &active.batch.job, &work, why)
     }
 }

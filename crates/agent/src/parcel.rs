@@ -1,0 +1,92 @@
+//! One submission to a site: what its runs have in common, and the runs, in groups of one allocation each.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+use trainyard_core::id::{RunId, Token};
+use trainyard_core::run::Run;
+use trainyard_core::spec::{JobSpec, ResumeBy};
+use trainyard_core::time::Span;
+use trainyard_core::value::Params;
+
+use crate::depot::Depot;
+use crate::disk::read_json;
+use crate::order::{Lease, Order, Source};
+
+/// `parcel.json`. Complete: the site needs to ask nobody.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Parcel {
+    /// `y` and 16 hex digits, part of the name under which the scheduler knows it.
+    pub id: String,
+    pub job: JobSpec,
+    pub source: Source,
+    pub extra: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    pub runs: Vec<Member>,
+    /// Runs to an allocation.
+    pub pack: u32,
+    /// Programs that share an allocation at any one time.
+    pub lanes: u32,
+    pub scheduler: Scheduler,
+}
+
+/// A run of a parcel.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Member {
+    pub id: RunId,
+    pub name: String,
+    pub seed: Option<u64>,
+    pub params: Params,
+    /// As it was when it was sent.
+    pub run: Run,
+}
+
+/// How to speak to whatever gave the allocation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    Slurm {
+        name: String,
+        by: ResumeBy,
+        /// The time limit of one allocation, for where SLURM does not tell.
+        limit: Option<Span>,
+        /// Between SIGTERM and SIGKILL.
+        notice: Span,
+    },
+}
+
+impl Parcel {
+    pub fn read(depot: &Depot, id: &str) -> io::Result<Self> {
+        let path = depot.parcel(id).join("parcel.json");
+        read_json(&path)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{} is gone or damaged", path.display())))
+    }
+
+    pub fn groups(&self) -> u32 {
+        u32::try_from(self.runs.len()).unwrap_or(u32::MAX).div_ceil(self.pack.max(1))
+    }
+
+    pub fn group(&self, index: u32) -> &[Member] {
+        let pack = self.pack.max(1) as usize;
+        self.runs.chunks(pack).nth(index as usize).unwrap_or_default()
+    }
+
+    pub fn order(&self, depot: &Depot, member: &Member, attempt: u32, devices: Vec<String>, lease: Lease) -> Order {
+        Order {
+            depot: depot.clone(),
+            run: member.id,
+            name: member.name.clone(),
+            attempt,
+            token: Token::new(member.id, attempt),
+            job: self.job.clone(),
+            seed: member.seed,
+            params: member.params.clone(),
+            extra: self.extra.clone(),
+            source: self.source.clone(),
+            env: self.env.clone(),
+            devices,
+            lease: Some(lease),
+        }
+    }
+}
