@@ -5,6 +5,7 @@
 
 pub mod checkpoint;
 pub mod claim;
+pub mod crew;
 pub mod depot;
 pub mod disk;
 pub mod lane;
