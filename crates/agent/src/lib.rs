@@ -3,6 +3,7 @@
 //! Needs nothing on the machine: no network, no database, no Python. Start reading at [`supervise`]; [`lane`] is
 //! how the yardmaster talks to it.
 
+pub mod allocation;
 pub mod checkpoint;
 pub mod claim;
 pub mod crew;

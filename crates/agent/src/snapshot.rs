@@ -69,16 +69,29 @@ fn stays_inside(path: &Path) -> bool {
     path.components().count() > 0 && path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// JSON holds text, file names are bytes: a byte that is not UTF-8 becomes U+F700 plus its value, a range that
-/// real names do not use.
+/// JSON holds text, file names are bytes: a byte that is not UTF-8 becomes U+F700 plus its value. A letter of that
+/// range in a name is taken apart into such bytes too, so every name comes back as it was.
 pub fn encode(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
+    if let Some(text) = path.to_str().filter(|text| !text.contains(is_byte)) {
+        return text.to_owned();
+    }
+    let byte = |byte: u8| char::from_u32(0xF700 + u32::from(byte)).unwrap_or(char::REPLACEMENT_CHARACTER);
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
-        text.push_str(chunk.valid());
-        text.extend(chunk.invalid().iter().filter_map(|byte| char::from_u32(0xF700 + u32::from(*byte))));
+        for letter in chunk.valid().chars() {
+            match letter {
+                letter if is_byte(letter) => text.extend(letter.encode_utf8(&mut [0; 4]).bytes().map(byte)),
+                letter => text.push(letter),
+            }
+        }
+        text.extend(chunk.invalid().iter().copied().map(byte));
     }
     text
+}
+
+fn is_byte(letter: char) -> bool {
+    matches!(letter, '\u{F700}'..='\u{F7FF}')
 }
 
 pub fn decode(text: &str) -> std::path::PathBuf {
@@ -100,7 +113,7 @@ mod tests {
 
     #[test]
     fn odd_names_survive() {
-        for name in [&b"plain"[..], b"\xff\xfe", "grün/ß".as_bytes(), b"a\nb", b"a\xc3"] {
+        for name in [&b"plain"[..], b"\xff\xfe", "grün/ß".as_bytes(), b"a\nb", b"a\xc3", "\u{F7E4}".as_bytes()] {
             let path = Path::new(std::ffi::OsStr::from_bytes(name));
             assert_eq!(decode(&encode(path)), path);
         }

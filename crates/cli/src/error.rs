@@ -129,14 +129,18 @@ impl From<SnapshotError> for CommandError {
     fn from(error: SnapshotError) -> Self {
         let told = Self::of(Exit::Settings, &error);
         match &error {
-            SnapshotError::TooLarge { largest, .. } => {
-                told.hint(format!("leave it out: `exclude = [\"{}/\"]` under `[project]`", largest.display()))
+            SnapshotError::Mistake(mistake) => {
+                // A string of JSON is one of TOML too.
+                let line = serde_json::Value::from(mistake.pattern());
+                told.hint(format!("leave it out: `exclude = [{line}]` under `[project]`"))
+                    .hint(format!("or ship it: `allow-large = [{line}]` there"))
             }
+            SnapshotError::Changing { .. } => told.hint("run again when it is written"),
             SnapshotError::Write { .. } => told.hint("free some space, or set `YARD_HOME` or `targets.local.depot`"),
             SnapshotError::Read(_) | SnapshotError::Walk(_) => {
                 told.hint("leave it out with `exclude` under `[project]`")
             }
-            SnapshotError::Pattern(_) => told,
+            SnapshotError::Pattern { .. } => told,
         }
     }
 }

@@ -4,7 +4,7 @@
 use trainyard_agent::depot::Depot;
 use trainyard_agent::order::Source;
 use trainyard_core::spec::{Layer, load};
-use trainyard_engine::snapshot;
+use trainyard_engine::snapshot::{Rules, take};
 use trainyard_engine::target::{Declared, Local};
 use trainyard_testkit::conformance::{Subject, all};
 
@@ -15,7 +15,8 @@ fn the_local_target_conforms() {
     std::fs::create_dir(&project).unwrap();
     std::fs::write(project.join("code.py"), "pass").unwrap();
     let depot = Depot::new(root.path().join("depot"));
-    let source = Source::Snapshot(snapshot::take(&project, &[], &depot).unwrap());
+    let source =
+        Source::Snapshot(take(&project, &Rules::default(), &root.path().join("cache"), &depot).unwrap().digest);
     let text = "[jobs.any]\ncommand = [\"true\"]\ngrace = \"1s\"".to_owned();
     let config = load(&[Layer { name: "trainyard.toml".to_owned(), text }], &[], "any").unwrap().config;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -56,6 +56,12 @@ impl Home {
         self.state.join("yardmaster.log")
     }
 
+    /// What the files of this project hashed to; see [`crate::snapshot::scan`].
+    pub fn scan_cache(&self, project: &Path) -> PathBuf {
+        let name = blake3::hash(project.as_os_str().as_encoded_bytes()).to_hex();
+        self.state.join("scans").join(name.get(..32).unwrap_or_default())
+    }
+
     pub fn state(&self) -> &Path {
         &self.state
     }

@@ -16,14 +16,14 @@ use trainyard_core::value::Params;
 
 use crate::home::{Home, locate};
 use crate::ledger::{Batch, Ledger, LedgerError, NewRun};
-use crate::snapshot::{self, SnapshotError};
+use crate::snapshot::{self, Rules, SnapshotError};
 use crate::target::Declared;
 
 /// What somebody wants to run.
 #[derive(Debug, Clone)]
 pub struct Wish<'a> {
     pub project: &'a Path,
-    pub exclude: &'a [String],
+    pub rules: Rules,
     pub job: &'a JobSpec,
     pub target: &'a TargetSpec,
     pub seeds: Vec<u64>,
@@ -37,7 +37,9 @@ pub struct Wish<'a> {
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub project: PathBuf,
-    pub exclude: Vec<String>,
+    pub rules: Rules,
+    /// What the project's files hashed to last time.
+    pub cache: PathBuf,
     pub job: JobSpec,
     pub target: String,
     pub declared: Declared,
@@ -88,7 +90,8 @@ pub fn plan(wish: &Wish<'_>, home: &Home) -> Result<Plan, SubmitError> {
     let runs = seeds.into_iter().map(|seed| plan_run(wish, seed)).collect::<Result<_, _>>()?;
     Ok(Plan {
         project: wish.project.to_owned(),
-        exclude: wish.exclude.to_vec(),
+        rules: wish.rules.clone(),
+        cache: home.scan_cache(wish.project),
         job: wish.job.clone(),
         target: wish.target.name.clone(),
         declared: declared(limits),
@@ -142,7 +145,7 @@ pub fn carry_out(plan: Plan, ledger: &mut Ledger) -> Result<Vec<RunId>, SubmitEr
     let source = if plan.job.in_place {
         Source::InPlace(plan.project.clone())
     } else {
-        Source::Snapshot(snapshot::take(&plan.project, &plan.exclude, &plan.depot)?)
+        Source::Snapshot(snapshot::take(&plan.project, &plan.rules, &plan.cache, &plan.depot)?.digest)
     };
     let policy = Policy { attempts: plan.job.resume.attempts, on: plan.job.resume.on.clone() };
     let batch = Batch {

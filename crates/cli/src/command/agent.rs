@@ -34,7 +34,7 @@ impl Agent {
         match self.task {
             Task::Lane => trainyard_agent::lane::serve()?,
             Task::Parcel { depot, parcel, group } => {
-                let code = trainyard_agent::crew::serve(&Depot::new(depot), &parcel, group)?;
+                let code = trainyard_agent::allocation::serve(&Depot::new(depot), &parcel, group)?;
                 return Ok(Exit::Job(u8::try_from(code).unwrap_or(1)));
             }
         }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde_json::{Value, json};
 use trainyard_core::quote::posix_line;
-use trainyard_core::spec::{JobSpec, SecretRef, Setting, format_duration, format_size, parse_seeds};
+use trainyard_core::spec::{Config, JobSpec, SecretRef, Setting, format_duration, format_size, parse_seeds};
 use trainyard_engine::ledger::RunRow;
+use trainyard_engine::snapshot::Rules;
 use trainyard_engine::submit::{self, Plan, Wish};
 
 use super::follow;
@@ -86,7 +87,7 @@ impl Run {
         })?;
         let wish = Wish {
             project: &project.folder,
-            exclude: &config.project.exclude,
+            rules: rules(config),
             job,
             target,
             seeds,
@@ -96,6 +97,11 @@ impl Run {
         };
         Ok(submit::plan(&wish, &context.home)?)
     }
+}
+
+/// Which of the project's files are shipped.
+pub(super) fn rules(config: &Config) -> Rules {
+    Rules { exclude: config.project.exclude.clone(), allow_large: config.project.allow_large.clone() }
 }
 
 fn check_name(name: &str) -> Result<(), CommandError> {

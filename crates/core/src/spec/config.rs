@@ -29,4 +29,7 @@ pub struct ProjectSpec {
     pub name: String,
     /// In the syntax of `.gitignore`.
     pub exclude: Vec<String>,
+    /// Folders that may be larger than code usually is, in the same syntax.
+    #[serde(default)]
+    pub allow_large: Vec<String>,
 }

@@ -1,80 +1,99 @@
-//! The project's files at one moment, put into a depot by content.
+//! The project's files at one moment: found, hashed and, for a depot on this machine, stored by content.
 
+mod cache;
+mod hash;
+mod mistake;
 mod store;
 mod walk;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use trainyard_agent::depot::Depot;
-use trainyard_agent::disk::{Durability, replace};
-use trainyard_agent::snapshot::{Entry, Kind, Manifest};
+use trainyard_agent::snapshot::{Entry, Kind, Manifest, encode};
 use trainyard_core::id::Digest;
 
+pub use mistake::{Mistake, Suspicion};
+pub use store::store;
 pub use walk::RESULTS_FOLDER;
+
+/// What of the project belongs to a snapshot; `[project]` in its file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Left out, on top of the ignore files and in their syntax.
+    pub exclude: Vec<String>,
+    /// May be as large as it likes, in the same syntax.
+    pub allow_large: Vec<String>,
+}
+
+/// The project's files at one moment: what they are, and where their contents can be read.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub digest: Digest,
+    pub manifest: Manifest,
+    /// Where each blob's content was read; the file may have changed since, so whoever reads it checks the digest.
+    /// A file that has only grown still begins with the content: read as many bytes as the manifest says.
+    pub files: BTreeMap<Digest, PathBuf>,
+    /// Of all files, as they lie in the project.
+    pub bytes: u64,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    #[error("`project.exclude`: {0}")]
-    Pattern(ignore::Error),
+    #[error("`project.{key}`: {source}")]
+    Pattern { key: &'static str, source: ignore::Error },
     #[error("cannot read the project")]
     Walk(#[source] ignore::Error),
     #[error("cannot read the project")]
     Read(#[source] io::Error),
     #[error("cannot write to the depot {}", depot.display())]
     Write { depot: PathBuf, source: io::Error },
-    #[error("the project has {files} files, {megabytes} MB, most of it in {}", largest.display())]
-    TooLarge { files: usize, megabytes: u64, largest: PathBuf },
+    #[error(transparent)]
+    Mistake(Box<Mistake>),
+    #[error("{} keeps changing while it is read", path.display())]
+    Changing { path: PathBuf },
 }
 
-/// A project beyond this is more likely a mistake (a virtual environment, checkpoints) than code.
-const MOST_FILES: usize = 20_000;
-const MOST_BYTES: u64 = 500_000_000;
-
-/// Puts what the depot does not have yet; the manifest last, so that a snapshot that is there is whole.
-pub fn take(project: &Path, exclude: &[String], depot: &Depot) -> Result<Digest, SnapshotError> {
-    let files = walk::walk(project, exclude)?;
-    refuse_mistakes(project, &files)?;
+/// Walks and hashes; writes nothing but `cache`, which holds what the files hashed to last time. A cache that cannot
+/// be read or written costs time, nothing else.
+pub fn scan(project: &Path, rules: &Rules, cache: &Path) -> Result<Snapshot, SnapshotError> {
+    let found = walk::walk(project, rules)?;
+    mistake::refuse(project, &found, rules)?;
+    let hashed = hash::hash_all(project, &found, cache).map_err(SnapshotError::Read)?;
     let mut manifest = Manifest::default();
-    for file in files {
-        let kind = match file.kind {
-            walk::Kind::Folder => Kind::Folder,
-            walk::Kind::Link { to } => Kind::Link { to: trainyard_agent::snapshot::encode(&to) },
-            walk::Kind::File { mode, .. } => {
-                let (blob, size) = store::put(&project.join(&file.path), depot)?;
-                Kind::File { blob, size, mode }
+    manifest.entries.reserve(found.len());
+    let mut files = Vec::with_capacity(found.len());
+    let mut bytes = 0;
+    for (file, content) in found.into_iter().zip(hashed) {
+        let kind = match (file.kind, content) {
+            (walk::Kind::Folder, _) => Kind::Folder,
+            (walk::Kind::Link { to }, _) => Kind::Link { to: encode(&to) },
+            (walk::Kind::File(stat), Some(content)) => {
+                bytes += content.size;
+                let blob = Digest(content.hash.to_hex().to_string());
+                files.push((blob.clone(), project.join(&file.path)));
+                Kind::File { blob, size: content.size, mode: stat.mode }
             }
+            // Removed between the walk and the reading: a snapshot without it is as true.
+            (walk::Kind::File(_), None) => continue,
         };
-        manifest.entries.push(Entry { path: trainyard_agent::snapshot::encode(&file.path), kind });
+        manifest.entries.push(Entry { path: encode(&file.path), kind });
     }
-    publish(&manifest, depot)
+    Ok(Snapshot { digest: manifest.digest(), manifest, files: files.into_iter().collect(), bytes })
 }
 
-fn publish(manifest: &Manifest, depot: &Depot) -> Result<Digest, SnapshotError> {
-    let digest = manifest.digest();
-    let path = depot.snapshot(&digest);
-    if Manifest::read(depot, &digest).is_ok() {
-        return Ok(digest);
-    }
-    let written =
-        fs_err::create_dir_all(depot.snapshots()).and_then(|()| replace(&path, &manifest.bytes(), Durability::Synced));
-    written.map_err(|source| SnapshotError::Write { depot: depot.root().to_owned(), source })?;
-    Ok(digest)
-}
+/// A project that is being edited is looked at again this often.
+const TRIES: usize = 3;
 
-fn refuse_mistakes(project: &Path, files: &[walk::Found]) -> Result<(), SnapshotError> {
-    let bytes: u64 = files.iter().map(walk::Found::size).sum();
-    if files.len() <= MOST_FILES && bytes <= MOST_BYTES {
-        return Ok(());
-    }
-    let mut folders: std::collections::BTreeMap<&std::ffi::OsStr, u64> = std::collections::BTreeMap::new();
-    for file in files {
-        if let Some(first) = file.path.iter().next() {
-            // Files weigh something too: a folder of many empty ones is as much a mistake.
-            *folders.entry(first).or_default() += file.size() + 10_000;
+/// [`scan`] and [`store`] in one, for a depot on this machine.
+pub fn take(project: &Path, rules: &Rules, cache: &Path, depot: &Depot) -> Result<Snapshot, SnapshotError> {
+    let mut tries = 1;
+    loop {
+        let snapshot = scan(project, rules, cache)?;
+        match store(&snapshot, depot) {
+            Err(SnapshotError::Changing { .. }) if tries < TRIES => tries += 1,
+            stored => return stored.map(|()| snapshot),
         }
     }
-    let largest =
-        folders.into_iter().max_by_key(|(_, weight)| *weight).map_or(project.to_owned(), |(name, _)| name.into());
-    Err(SnapshotError::TooLarge { files: files.len(), megabytes: bytes / 1_000_000, largest })
 }

@@ -31,7 +31,11 @@ pub(super) fn config(root: &Reader<'_>) -> Result<Config, Problem> {
 
 fn project(root: &Reader<'_>) -> Result<ProjectSpec, Problem> {
     let project = root.table("project").ok_or_else(|| root.problem("project", "missing table `project`"))?;
-    Ok(ProjectSpec { name: project.need("name")?, exclude: project.need("exclude")? })
+    Ok(ProjectSpec {
+        name: project.need("name")?,
+        exclude: project.need("exclude")?,
+        allow_large: project.need("allow-large")?,
+    })
 }
 
 fn images(root: &Reader<'_>) -> Result<BTreeMap<String, ImageSpec>, Problem> {

@@ -30,7 +30,20 @@ pub(in crate::spec) static FILE: TableShape = table(&[
 
 static PROJECT: TableShape = table(&[
     optional("name", Shape::Line, "The project's name; the folder's name unless given."),
-    default("exclude", LINES, "[]", "Files that are not shipped, on top of `.gitignore`, in its syntax."),
+    default(
+        "exclude",
+        LINES,
+        "[]",
+        "Files that are not shipped, on top of `.gitignore`, `.yardignore`, `.git`, `__pycache__` and `yard-results`, in the \
+         syntax of `.gitignore`.",
+    ),
+    default(
+        "allow-large",
+        LINES,
+        "[]",
+        "Folders that are shipped although they look like a mistake, in the same syntax: virtual environments, conda \
+         environments, `node_modules`, more than 100 MB of checkpoints, more than 500 MB or 20,000 files.",
+    ),
 ]);
 
 static DEFAULTS: TableShape =

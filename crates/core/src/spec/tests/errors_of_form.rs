@@ -42,7 +42,7 @@ fn unknown_keys() {
     ");
     assert_snapshot!(problems("[project]\nxyzzy = 1"), @r"
     trainyard.toml:2:1: project.xyzzy: unknown key
-      hint: allowed here: `name`, `exclude`
+      hint: allowed here: `name`, `exclude`, `allow-large`
     ");
 }
 

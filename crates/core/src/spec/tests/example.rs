@@ -33,6 +33,7 @@ fn the_example_of_the_design_is_read() {
     /jobs/train/seeds [1,2,3,4]
     /jobs/train/style "flags"
     /jobs/train/time 86400000
+    /project/allow_large []
     /project/exclude ["wandb/","*.mp4"]
     /project/name "anymal"
     /sweeps/ppo/goal "maximize"
@@ -90,6 +91,7 @@ fn its_values_know_where_they_come_from() {
     jobs.train.resume.warn.signal = "USR2"  (trainyard.toml:21:19)
     jobs.train.seeds = [1, 2, 3, 4]  (trainyard.toml:15:9)
     jobs.train.time = "24h"  (trainyard.toml:13:8)
+    project.allow-large = []  (default)
     project.exclude = ["wandb/", "*.mp4"]  (trainyard.toml:3:11)
     project.name = "anymal"  (trainyard.toml:2:8)
     sweeps.ppo.goal = "maximize"  (trainyard.toml:28:8)
@@ -134,6 +136,7 @@ fn an_empty_file_is_a_configuration() {
     /default_target "local"
     /images {}
     /jobs {}
+    /project/allow_large []
     /project/exclude []
     /project/name "folder"
     /sweeps {}
@@ -158,6 +161,7 @@ fn layers_and_flags_come_over_each_other() {
     jobs.a.params-style = "flags"  (default)
     jobs.a.seeds = []  (default)
     jobs.a.shell = "x"  (trainyard.toml:2:9)
+    project.allow-large = []  (default)
     project.exclude = []  (default)
     project.name = "folder"  (default)
     targets.box.host = "box"  (config.toml:4:8)
