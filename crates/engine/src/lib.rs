@@ -8,6 +8,7 @@ pub mod home;
 pub mod ledger;
 pub mod reclaim;
 pub mod results;
+pub mod site;
 pub mod snapshot;
 pub mod submit;
 pub mod target;

@@ -10,7 +10,7 @@ use trainyard_core::id::{RunId, Token};
 use trainyard_core::time::Instant;
 use uuid::Uuid;
 
-use super::{AttemptRow, Batch, EventRow, Ledger, LedgerError, OpenRun, Request, RunRow};
+use super::{AttemptRow, Batch, EventRow, Ledger, LedgerError, OpenRun, Request, RunRow, SiteRow};
 
 /// Which runs to show.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +42,7 @@ pub struct Ambiguous {
 }
 
 const COLUMNS: &str = "seq, id, batch, name, job, target, seed, params, state, body, attempt, exit_code, reason, metrics, \
-                       created, started, ended, retry_of";
+                       created, started, ended, retry_of, note";
 
 impl Ledger {
     /// Newest last.
@@ -206,7 +206,7 @@ impl Ledger {
     }
 
     pub fn batch(&self, id: i64) -> Result<Batch, LedgerError> {
-        let sql = "SELECT project, target, job, source, env, extra, declared, depot FROM batches WHERE id = ?1";
+        let sql = "SELECT project, target, job, source, env, extra, declared, depot, site FROM batches WHERE id = ?1";
         let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([id])?;
         let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
@@ -219,11 +219,12 @@ impl Ledger {
             extra: json(row, 5)?,
             declared: json(row, 6)?,
             depot: Depot::new(row.get::<_, String>(7)?),
+            site: optional(row, 8)?,
         })
     }
 
     pub fn attempts(&self, seq: i64) -> Result<Vec<AttemptRow>, LedgerError> {
-        let sql = "SELECT number, token, slot, created, result FROM attempts WHERE run = ?1 ORDER BY number";
+        let sql = "SELECT number, token, slot, created, result, place FROM attempts WHERE run = ?1 ORDER BY number";
         let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([seq])?;
         let mut found = Vec::new();
@@ -234,7 +235,8 @@ impl Ledger {
                 token: serde_json::from_value::<Token>(token.into())?,
                 slot: json(row, 2)?,
                 created: Instant(row.get(3)?),
-                result: row.get::<_, Option<String>>(4)?.map(|text| serde_json::from_str(&text)).transpose()?,
+                result: optional(row, 4)?,
+                place: optional(row, 5)?,
             });
         }
         Ok(found)
@@ -277,6 +279,17 @@ impl Ledger {
         Ok(found)
     }
 
+    /// Sites that were ever asked.
+    pub fn sites(&self) -> Result<Vec<SiteRow>, LedgerError> {
+        let mut statement = self.db.prepare_cached("SELECT name, seen, problem, since FROM sites ORDER BY name")?;
+        let rows = statement.query_map([], |row| {
+            let (problem, since) = (row.get::<_, Option<String>>(2)?, row.get::<_, Option<i64>>(3)?);
+            let seen = row.get::<_, Option<i64>>(1)?.map(Instant);
+            Ok(SiteRow { name: row.get(0)?, seen, problem: problem.zip(since.map(Instant)) })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     /// SQLite's own check, for `yard doctor`.
     pub fn check(&self) -> Result<String, LedgerError> {
         Ok(self.db.query_row("PRAGMA quick_check", [], |row| row.get(0))?)
@@ -290,6 +303,11 @@ fn id(text: &str) -> RunId {
 
 fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, LedgerError> {
     Ok(serde_json::from_str(row.get_ref(column)?.as_str().map_err(rusqlite::Error::from)?)?)
+}
+
+fn optional<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<T>, LedgerError> {
+    let text = row.get::<_, Option<String>>(column)?;
+    Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
 }
 
 fn run_row(row: &Row<'_>) -> Result<RunRow, LedgerError> {
@@ -307,14 +325,11 @@ fn run_row(row: &Row<'_>) -> Result<RunRow, LedgerError> {
         attempt: row.get(10)?,
         exit_code: row.get(11)?,
         reason: row.get(12)?,
-        metrics: row
-            .get::<_, Option<String>>(13)?
-            .map(|text| serde_json::from_str(&text))
-            .transpose()?
-            .unwrap_or_default(),
+        metrics: optional(row, 13)?.unwrap_or_default(),
         created: Instant(row.get(14)?),
         started: row.get::<_, Option<i64>>(15)?.map(Instant),
         ended: row.get::<_, Option<i64>>(16)?.map(Instant),
         retry_of: row.get::<_, Option<String>>(17)?.map(|text| id(&text)),
+        note: row.get(18)?,
     })
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
 use trainyard_agent::depot::Depot;
 use trainyard_agent::order::{AttemptResult, Metrics, Source};
 use trainyard_core::id::{RunId, Token};
@@ -12,6 +13,7 @@ use trainyard_core::spec::JobSpec;
 use trainyard_core::time::Instant;
 use trainyard_core::value::Params;
 
+use crate::site::SitePlan;
 use crate::target::Declared;
 
 /// What the runs of one submission have in common.
@@ -27,6 +29,8 @@ pub struct Batch {
     /// The environment at submission, reduced to what is no secret.
     pub env: BTreeMap<String, String>,
     pub extra: Vec<String>,
+    /// `None` on this machine.
+    pub site: Option<SitePlan>,
 }
 
 impl Batch {
@@ -79,6 +83,24 @@ pub struct RunRow {
     pub started: Option<Instant>,
     pub ended: Option<Instant>,
     pub retry_of: Option<RunId>,
+    /// In plain words why it waits, while it does.
+    pub note: Option<String>,
+}
+
+/// Where a site keeps an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Place {
+    pub parcel: String,
+    pub group: u32,
+}
+
+/// A site, and how it was last heard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteRow {
+    pub name: String,
+    pub seen: Option<Instant>,
+    /// What is wrong, and since when.
+    pub problem: Option<(String, Instant)>,
 }
 
 #[derive(Debug, Clone)]
@@ -86,6 +108,7 @@ pub struct AttemptRow {
     pub number: u32,
     pub token: Token,
     pub slot: Slot,
+    pub place: Option<Place>,
     pub created: Instant,
     pub result: Option<AttemptResult>,
 }
@@ -118,8 +141,10 @@ pub enum Change {
         number: u32,
         token: Token,
         slot: Slot,
+        place: Option<Place>,
         at: Instant,
     },
+    /// Also of an attempt that a site made by itself.
     Result {
         seq: i64,
         number: u32,
@@ -132,6 +157,16 @@ pub enum Change {
     Metrics {
         seq: i64,
         metrics: Metrics,
+    },
+    Note {
+        seq: i64,
+        note: Option<String>,
+    },
+    /// A site answered, or did not.
+    Site {
+        name: String,
+        at: Instant,
+        problem: Option<String>,
     },
     RequestsUpTo {
         id: i64,

@@ -1,6 +1,7 @@
 //! Writing: a submission, a request, or a batch of changes, each in one transaction.
 
 use rusqlite::{Transaction, TransactionBehavior, params};
+use trainyard_agent::order::AttemptResult;
 use trainyard_core::id::RunId;
 use trainyard_core::run::{Run, State};
 use trainyard_core::time::Instant;
@@ -85,8 +86,8 @@ impl Ledger {
 
 fn insert_batch(tx: &Transaction<'_>, batch: &Batch, now: Instant) -> Result<i64, LedgerError> {
     tx.execute(
-        "INSERT INTO batches (project, target, job, source, env, extra, created, declared, depot)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO batches (project, target, job, source, env, extra, created, declared, depot, site)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             batch.project.to_string_lossy(),
             batch.target,
@@ -97,6 +98,7 @@ fn insert_batch(tx: &Transaction<'_>, batch: &Batch, now: Instant) -> Result<i64
             now.0,
             serde_json::to_string(&batch.declared)?,
             batch.depot.root().to_string_lossy(),
+            batch.site.as_ref().map(serde_json::to_string).transpose()?,
         ],
     )?;
     Ok(tx.last_insert_rowid())
@@ -126,19 +128,19 @@ fn insert_run(tx: &Transaction<'_>, batch: i64, common: &Batch, run: &NewRun, no
 fn apply(tx: &Transaction<'_>, change: &Change) -> Result<(), LedgerError> {
     match change {
         Change::State { seq, run, at, what } => set_state(tx, *seq, run, *at, what),
-        Change::Attempt { seq, number, token, slot, at } => {
-            tx.prepare_cached("INSERT INTO attempts (run, number, token, slot, created) VALUES (?1, ?2, ?3, ?4, ?5)")?
-                .execute(params![seq, number, token.as_str(), serde_json::to_string(slot)?, at.0])?;
+        Change::Attempt { seq, number, token, slot, place, at } => {
+            let sql = "INSERT INTO attempts (run, number, token, slot, created, place) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            let place = place.as_ref().map(serde_json::to_string).transpose()?;
+            let slot = serde_json::to_string(slot)?;
+            tx.prepare_cached(sql)?.execute(params![seq, number, token.as_str(), slot, at.0, place])?;
             Ok(())
         }
-        Change::Result { seq, number, result } => {
-            tx.prepare_cached("UPDATE attempts SET result = ?3 WHERE run = ?1 AND number = ?2")?.execute(params![
-                seq,
-                number,
-                serde_json::to_string(result)?
-            ])?;
+        Change::Result { seq, number, result } => set_result(tx, *seq, *number, result),
+        Change::Note { seq, note } => {
+            tx.prepare_cached("UPDATE runs SET note = ?2 WHERE seq = ?1")?.execute(params![seq, note])?;
             Ok(())
         }
+        Change::Site { name, at, problem } => set_site(tx, name, *at, problem.as_deref()),
         Change::Started { seq, at } => {
             tx.prepare_cached("UPDATE runs SET started = coalesce(started, ?2) WHERE seq = ?1")?
                 .execute(params![seq, at.0])?;
@@ -156,6 +158,36 @@ fn apply(tx: &Transaction<'_>, change: &Change) -> Result<(), LedgerError> {
     }
 }
 
+/// An attempt that a site began by itself has no row yet; it has the place of the one before.
+fn set_result(tx: &Transaction<'_>, seq: i64, number: u32, result: &AttemptResult) -> Result<(), LedgerError> {
+    let sql = "INSERT INTO attempts (run, number, token, slot, created, place, result)
+               SELECT ?1, ?2, ?3, slot, ?4, place, ?5 FROM attempts WHERE run = ?1 AND number <= ?2
+               ORDER BY number DESC LIMIT 1
+               ON CONFLICT (run, number) DO UPDATE SET result = excluded.result";
+    let text = serde_json::to_string(result)?;
+    tx.prepare_cached(sql)?.execute(params![seq, number, result.token.as_str(), result.started.0, text])?;
+    Ok(())
+}
+
+fn set_site(tx: &Transaction<'_>, name: &str, at: Instant, problem: Option<&str>) -> Result<(), LedgerError> {
+    let sql = match problem {
+        None => {
+            "INSERT INTO sites (name, seen) VALUES (?1, ?2)
+             ON CONFLICT (name) DO UPDATE SET seen = excluded.seen, problem = NULL, since = NULL"
+        }
+        Some(_) => {
+            "INSERT INTO sites (name, since, problem) VALUES (?1, ?2, ?3)
+             ON CONFLICT (name) DO UPDATE SET problem = excluded.problem, since = coalesce(since, excluded.since)"
+        }
+    };
+    let mut statement = tx.prepare_cached(sql)?;
+    match problem {
+        None => statement.execute(params![name, at.0])?,
+        Some(problem) => statement.execute(params![name, at.0, problem])?,
+    };
+    Ok(())
+}
+
 fn set_state(tx: &Transaction<'_>, seq: i64, run: &Run, at: Instant, what: &str) -> Result<(), LedgerError> {
     let (exit_code, reason) = match &run.state {
         State::Succeeded { .. } => (Some(0), None),
@@ -170,7 +202,8 @@ fn set_state(tx: &Transaction<'_>, seq: i64, run: &Run, at: Instant, what: &str)
         | State::Cancelled { .. } => (None, None),
     };
     tx.prepare_cached(
-        "UPDATE runs SET state = ?2, body = ?3, attempt = ?4, exit_code = ?5, reason = ?6, ended = ?7 WHERE seq = ?1",
+        "UPDATE runs SET state = ?2, body = ?3, attempt = ?4, exit_code = ?5, reason = ?6, ended = ?7,
+         note = CASE WHEN ?8 THEN note END WHERE seq = ?1",
     )?
     .execute(params![
         seq,
@@ -179,7 +212,8 @@ fn set_state(tx: &Transaction<'_>, seq: i64, run: &Run, at: Instant, what: &str)
         run.last_attempt,
         exit_code,
         reason,
-        run.state.ended_at().map(|at| at.0)
+        run.state.ended_at().map(|at| at.0),
+        matches!(run.state, State::Starting { .. } | State::Waiting { .. } | State::Cancelling { .. }),
     ])?;
     if !what.is_empty() {
         tx.prepare_cached("INSERT INTO events (run, at, what) VALUES (?1, ?2, ?3)")?
