@@ -14,7 +14,7 @@ pub use read::{Ambiguous, Filter, Recent};
 pub use rows::{AttemptRow, Batch, Change, EventRow, NewRun, OpenRun, Request, RunRow};
 
 /// Forward steps; the position of a step is the version it leads to.
-const STEPS: [&str; 1] = [include_str!("schema-1.sql")];
+const STEPS: [&str; 2] = [include_str!("schema-1.sql"), include_str!("schema-2.sql")];
 const PATIENCE: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_millis(5);
 

@@ -206,7 +206,8 @@ impl Ledger {
     }
 
     pub fn batch(&self, id: i64) -> Result<Batch, LedgerError> {
-        let sql = "SELECT project, target, job, source, env, extra, declared, depot FROM batches WHERE id = ?1";
+        let sql =
+            "SELECT project, target, job, source, env, extra, declared, depot, provenance FROM batches WHERE id = ?1";
         let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([id])?;
         let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
@@ -219,6 +220,7 @@ impl Ledger {
             extra: json(row, 5)?,
             declared: json(row, 6)?,
             depot: Depot::new(row.get::<_, String>(7)?),
+            provenance: row.get::<_, Option<String>>(8)?.map(|text| serde_json::from_str(&text)).transpose()?,
         })
     }
 

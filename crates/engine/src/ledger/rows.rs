@@ -12,6 +12,7 @@ use trainyard_core::spec::JobSpec;
 use trainyard_core::time::Instant;
 use trainyard_core::value::Params;
 
+use crate::provenance::Provenance;
 use crate::target::Declared;
 
 /// What the runs of one submission have in common.
@@ -27,6 +28,8 @@ pub struct Batch {
     /// The environment at submission, reduced to what is no secret.
     pub env: BTreeMap<String, String>,
     pub extra: Vec<String>,
+    /// Where the code comes from, if git knew.
+    pub provenance: Option<Provenance>,
 }
 
 impl Batch {

@@ -1,0 +1,4 @@
+ALTER TABLE batches ADD COLUMN provenance TEXT;
+ALTER TABLE batches ADD COLUMN site TEXT;
+ALTER TABLE runs ADD COLUMN note TEXT;
+CREATE TABLE sites (name TEXT PRIMARY KEY, seen INTEGER, problem TEXT, since INTEGER);
