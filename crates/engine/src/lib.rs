@@ -6,6 +6,7 @@
 pub mod doctor;
 pub mod home;
 pub mod ledger;
+pub mod provenance;
 pub mod reclaim;
 pub mod results;
 pub mod site;

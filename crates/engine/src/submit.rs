@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use trainyard_agent::depot::Depot;
 use trainyard_agent::disk::now;
@@ -16,6 +17,7 @@ use trainyard_core::value::Params;
 
 use crate::home::{Home, locate};
 use crate::ledger::{Batch, Ledger, LedgerError, NewRun};
+use crate::provenance::inquire;
 use crate::snapshot::{self, Rules, SnapshotError};
 use crate::target::Declared;
 
@@ -140,13 +142,18 @@ pub fn declared(limits: &Limits) -> Declared {
     Declared { cpus: limits.cpus, memory: limits.memory, gpus }
 }
 
+/// Git has had as long as the snapshot took; a large repository that nobody has looked at for long takes longer.
+const GIT_PATIENCE: Duration = Duration::from_millis(50);
+
 /// Afterwards the ledger holds all runs of the plan, or none.
 pub fn carry_out(plan: Plan, ledger: &mut Ledger) -> Result<Vec<RunId>, SubmitError> {
+    let inquiry = inquire(&plan.project);
     let source = if plan.job.in_place {
         Source::InPlace(plan.project.clone())
     } else {
         Source::Snapshot(snapshot::take(&plan.project, &plan.rules, &plan.cache, &plan.depot)?.digest)
     };
+    let provenance = inquiry.and_then(|inquiry| inquiry.finish(GIT_PATIENCE));
     let policy = Policy { attempts: plan.job.resume.attempts, on: plan.job.resume.on.clone() };
     let batch = Batch {
         project: plan.project,
@@ -157,6 +164,8 @@ pub fn carry_out(plan: Plan, ledger: &mut Ledger) -> Result<Vec<RunId>, SubmitEr
         source,
         env: plan.env,
         extra: plan.extra,
+        site: None,
+        provenance,
     };
     let moment = now();
     let new = |run: PlannedRun| NewRun {

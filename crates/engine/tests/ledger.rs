@@ -10,6 +10,7 @@ use trainyard_core::run::{Event, Policy, Run, decide};
 use trainyard_core::spec::{Layer, load};
 use trainyard_core::time::Instant;
 use trainyard_engine::ledger::{Batch, Change, Commit, Filter, Ledger, LedgerError, NewRun, Request};
+use trainyard_engine::provenance::Provenance;
 use trainyard_engine::target::Declared;
 
 fn batch() -> Batch {
@@ -24,6 +25,8 @@ fn batch() -> Batch {
         source: Source::InPlace("/project".into()),
         env: [("PATH".to_owned(), "/bin".to_owned())].into(),
         extra: vec!["it's".to_owned(), String::new()],
+        site: None,
+        provenance: Some(Provenance { commit: Some("ab".repeat(20)), dirty: Some(true), ..Provenance::default() }),
     }
 }
 
@@ -59,6 +62,7 @@ fn what_goes_in_comes_out() {
     let there = ledger.batch(open[0].batch).unwrap();
     let put = batch();
     assert_eq!((there.job, there.source, there.env, there.extra), (put.job, put.source, put.env, put.extra));
+    assert_eq!(there.provenance, put.provenance);
     assert_eq!(ledger.open_after(open[0].seq).unwrap().len(), 1);
 }
 
@@ -109,7 +113,7 @@ fn ended_runs_can_be_forgotten_and_open_ones_cannot() {
     assert_eq!(left, ["train-s2"]);
 }
 
-const OLD: &[&str] = &["ledger-1.db"];
+const OLD: &[&str] = &["ledger-1.db", "ledger-2.db"];
 
 /// Ledgers as earlier formats left them; each must open and show its runs. A new format adds a file here.
 #[test]

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use trainyard_agent::order::{AttemptResult, Source};
 use trainyard_core::spec::format_size;
 use trainyard_engine::ledger::{AttemptRow, Batch, EventRow, RunRow};
+use trainyard_engine::provenance::Provenance;
 
 use crate::context::Context;
 use crate::error::{CommandError, Exit};
@@ -56,6 +57,15 @@ impl OneRun {
     }
 }
 
+/// As in `1a2b3c4 on main, with changes`.
+fn code(provenance: &Provenance) -> String {
+    let commit = provenance.commit.as_ref().map_or("no commit", |commit| commit.get(..10).unwrap_or(commit));
+    let branch = provenance.branch.as_ref().map(|branch| format!(" on {branch}")).unwrap_or_default();
+    let changes = if provenance.dirty == Some(true) { ", with changes" } else { "" };
+    let remote = provenance.remote.as_ref().map(|remote| format!(" ({remote})")).unwrap_or_default();
+    format!("{commit}{branch}{changes}{remote}")
+}
+
 fn attempt_json(attempt: &AttemptRow) -> Value {
     let result = attempt.result.as_ref();
     json!({
@@ -79,6 +89,7 @@ impl Report for OneRun {
         if let Some(fields) = value.as_object_mut() {
             let event = |event: &EventRow| json!({ "at": rfc3339(event.at), "what": event.what });
             fields.insert("folder".to_owned(), json!(self.folder()));
+            fields.insert("provenance".to_owned(), json!(self.batch.provenance));
             fields.insert("attempts".to_owned(), self.attempts.iter().map(attempt_json).collect());
             fields.insert("events".to_owned(), self.events.iter().map(event).collect());
         }
@@ -103,6 +114,7 @@ impl Report for OneRun {
         field("started", row.started.map(clock).unwrap_or_default());
         field("ended", row.ended.map(clock).unwrap_or_default());
         field("folder", self.folder());
+        field("code", self.batch.provenance.as_ref().map(code).unwrap_or_default());
         for (name, value) in &row.params {
             field("param", format!("{name} = {}", json!(value)));
         }

@@ -206,7 +206,8 @@ impl Ledger {
     }
 
     pub fn batch(&self, id: i64) -> Result<Batch, LedgerError> {
-        let sql = "SELECT project, target, job, source, env, extra, declared, depot, site FROM batches WHERE id = ?1";
+        let sql = "SELECT project, target, job, source, env, extra, declared, depot, site, provenance FROM batches
+                   WHERE id = ?1";
         let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([id])?;
         let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
@@ -220,6 +221,7 @@ impl Ledger {
             declared: json(row, 6)?,
             depot: Depot::new(row.get::<_, String>(7)?),
             site: optional(row, 8)?,
+            provenance: optional(row, 9)?,
         })
     }
 

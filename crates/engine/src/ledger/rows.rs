@@ -14,6 +14,7 @@ use trainyard_core::time::Instant;
 use trainyard_core::value::Params;
 
 use crate::site::SitePlan;
+use crate::provenance::Provenance;
 use crate::target::Declared;
 
 /// What the runs of one submission have in common.
@@ -31,6 +32,8 @@ pub struct Batch {
     pub extra: Vec<String>,
     /// `None` on this machine.
     pub site: Option<SitePlan>,
+    /// Where the code comes from, if git knew.
+    pub provenance: Option<Provenance>,
 }
 
 impl Batch {

@@ -86,8 +86,8 @@ impl Ledger {
 
 fn insert_batch(tx: &Transaction<'_>, batch: &Batch, now: Instant) -> Result<i64, LedgerError> {
     tx.execute(
-        "INSERT INTO batches (project, target, job, source, env, extra, created, declared, depot, site)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO batches (project, target, job, source, env, extra, created, declared, depot, site, provenance)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         params![
             batch.project.to_string_lossy(),
             batch.target,
@@ -99,6 +99,7 @@ fn insert_batch(tx: &Transaction<'_>, batch: &Batch, now: Instant) -> Result<i64
             serde_json::to_string(&batch.declared)?,
             batch.depot.root().to_string_lossy(),
             batch.site.as_ref().map(serde_json::to_string).transpose()?,
+            batch.provenance.as_ref().map(serde_json::to_string).transpose()?,
         ],
     )?;
     Ok(tx.last_insert_rowid())

@@ -147,7 +147,7 @@ impl Keep {
             let (seq, number) = (active.open.seq, active.open.run.last_attempt + 1);
             let token = Token::new(id, number);
             self.happen(id, &Event::Placed, "", now);
-            self.changes.push(Change::Attempt { seq, number, token, slot, at: now });
+            self.changes.push(Change::Attempt { seq, number, token, slot, place: None, at: now });
         }
     }
 
