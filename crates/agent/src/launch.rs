@@ -49,7 +49,7 @@ pub(crate) fn launch(order: &Order, secrets: &Secrets, around: &Circumstances<'_
         job: order.job.name.clone(),
         attempt: order.attempt,
         checkpoint: checkpoint.clone(),
-        gpus: order.job.gpus.to_string(),
+        size: order.job.size(),
         params: &order.params,
     };
     let call = command_line(&order.job, &values, &order.extra).map_err(|error| cannot(NOT_PREPARED, error))?;

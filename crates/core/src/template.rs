@@ -10,7 +10,8 @@ use crate::quote;
 use crate::value::{Params, Value};
 
 /// Placeholders that every run has; `param.NAME` comes on top.
-pub const KNOWN: [&str; 7] = ["seed", "run", "name", "job", "attempt", "checkpoint", "gpus"];
+pub const KNOWN: [&str; 11] =
+    ["seed", "run", "name", "job", "attempt", "checkpoint", "gpus", "nodes", "total_gpus", "tasks", "world_size"];
 
 /// What placeholders stand for in one attempt of one run.
 #[derive(Debug, Clone)]
@@ -24,9 +25,21 @@ pub struct Values<'a> {
     pub attempt: u32,
     /// `None` on a first attempt; `{checkpoint}` is the empty text then.
     pub checkpoint: Option<String>,
-    pub gpus: String,
+    pub size: Size,
     /// All of the run's parameters: the job's own and those a sweep chose.
     pub params: &'a Params,
+}
+
+/// How large a run is, as texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Size {
+    /// On each node.
+    pub gpus: String,
+    pub nodes: String,
+    /// On all nodes.
+    pub total_gpus: String,
+    /// Processes on all nodes; `{world_size}` is the same.
+    pub tasks: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -73,6 +86,14 @@ pub fn fill_shell(text: &str, values: &Values<'_>) -> Result<String, TemplateErr
             return Ok(value);
         }
         Err(TemplateError::NotAWord { name: name.to_owned(), value })
+    })
+}
+
+/// As [`fill`], with these names alone.
+pub fn fill_from(text: &str, values: &[(&str, String)]) -> Result<String, TemplateError> {
+    fill_each(text, |name| {
+        let value = values.iter().find(|(known, _)| *known == name);
+        value.map(|(_, value)| value.clone()).ok_or_else(|| unknown(name, std::iter::empty()))
     })
 }
 
@@ -141,7 +162,10 @@ fn value_of(name: &str, values: &Values<'_>) -> Result<String, TemplateError> {
         "job" => values.job.clone(),
         "attempt" => values.attempt.to_string(),
         "checkpoint" => values.checkpoint.clone().unwrap_or_default(),
-        "gpus" => values.gpus.clone(),
+        "gpus" => values.size.gpus.clone(),
+        "nodes" => values.size.nodes.clone(),
+        "total_gpus" => values.size.total_gpus.clone(),
+        "tasks" | "world_size" => values.size.tasks.clone(),
         _ => {
             let param = name.strip_prefix("param.").and_then(|param| values.params.get(param));
             plain(param.ok_or_else(|| unknown(name, values.params.keys().map(String::as_str)))?)

@@ -126,7 +126,7 @@ fn plan_run(wish: &Wish<'_>, seed: Option<u64>) -> Result<PlannedRun, SubmitErro
         job: wish.job.name.clone(),
         attempt: 1,
         checkpoint: None,
-        gpus: wish.job.gpus.to_string(),
+        size: wish.job.size(),
         params: &params,
     };
     let call = command_line(wish.job, &values, &wish.extra)

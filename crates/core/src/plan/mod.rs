@@ -3,3 +3,4 @@
 pub mod arguments;
 pub mod hydra;
 pub mod slots;
+pub mod slurm;

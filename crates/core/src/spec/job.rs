@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::template::Size;
 use crate::time::Span;
 use crate::value::Params;
 
@@ -21,9 +22,19 @@ pub struct JobSpec {
     pub image: Option<String>,
     /// Where it runs unless the user says otherwise; `None` is the configuration's default target.
     pub target: Option<String>,
+    /// On each node.
     pub gpus: Gpus,
+    /// Runs in one allocation, where GPUs are shared; `None` is as many as fill one.
+    #[serde(default)]
+    pub pack: Option<u32>,
+    /// At least 1; more than that only with whole GPUs.
+    #[serde(default = "one")]
+    pub nodes: u32,
+    #[serde(default)]
+    pub tasks: Tasks,
+    /// On each node.
     pub cpus: u32,
-    /// Bytes; `None` is not counted.
+    /// Bytes on each node; `None` is not counted.
     pub memory: Option<u64>,
     pub time: Option<Span>,
     /// Paths relative to the working folder, `/`-separated, without `..`.
@@ -35,6 +46,53 @@ pub struct JobSpec {
     pub grace: Span,
     pub resume: ResumeSpec,
     pub metrics: Vec<MetricSource>,
+}
+
+/// A job of an older ledger ran on one node.
+const fn one() -> u32 {
+    1
+}
+
+impl JobSpec {
+    /// Processes of one run on each node.
+    pub fn tasks_per_node(&self) -> u32 {
+        match (self.tasks, self.gpus) {
+            (Tasks::PerGpu, Gpus::Whole(gpus)) => gpus.max(1),
+            _ => 1,
+        }
+    }
+
+    /// Processes of one run on all nodes: the world size.
+    pub fn total_tasks(&self) -> u32 {
+        self.nodes.saturating_mul(self.tasks_per_node())
+    }
+
+    /// What placeholders such as `{total_gpus}` stand for.
+    pub fn size(&self) -> Size {
+        Size {
+            gpus: self.gpus.to_string(),
+            nodes: self.nodes.to_string(),
+            total_gpus: self.total_gpus().to_string(),
+            tasks: self.total_tasks().to_string(),
+        }
+    }
+
+    /// GPUs of one run on all nodes; a share stays one.
+    pub fn total_gpus(&self) -> Gpus {
+        match self.gpus {
+            Gpus::Whole(gpus) => Gpus::Whole(self.nodes.saturating_mul(gpus)),
+            share @ Gpus::Share(_) => share,
+        }
+    }
+}
+
+/// How many processes a run has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tasks {
+    #[default]
+    PerNode,
+    PerGpu,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

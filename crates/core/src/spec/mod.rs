@@ -29,8 +29,9 @@ pub use config::{Config, ProjectSpec};
 pub use emit::Entry;
 pub use image::{ImageSpec, Login};
 pub use job::{
-    Command, Gpus, JobSpec, MetricSource, ParamStyle, ResumeReason, ResumeSpec, SecretRef, Setting, Signal, Warn,
+    Command, Gpus, JobSpec, MetricSource, ParamStyle, ResumeReason, ResumeSpec, SecretRef, Setting, Signal, Tasks, Warn,
 };
+pub(crate) use nearest::nearest;
 pub use origin::Origin;
 pub use problem::{Problem, SpecError};
 pub use quantity::{
@@ -40,8 +41,8 @@ pub use quantity::{
 pub use schema::json_schema;
 pub use sweep::{Dimension, Domain, Goal, Repeats, SamplerKind, SchedulerKind, StopSpec, SweepSpec};
 pub use target::{
-    Container, GpuLimit, KubernetesSpec, Limits, RaySpec, ResumeBy, RunaiSpec, SlurmSpec, SshSpec, TargetKind,
-    TargetSpec,
+    Container, GpuLimit, KubernetesSpec, Limits, MemoryRequest, RaySpec, ResumeBy, RunaiSpec, SlurmSpec, SshSpec,
+    TargetKind, TargetSpec, Writable,
 };
 
 /// One file, already read.

@@ -1,7 +1,7 @@
 //! "Did you mean …?"
 
 /// The candidate most like `name`, if any is like it at all.
-pub(super) fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+pub(crate) fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let mut best = None;
     // Below one half, the suggestions are rather comic than helpful.
     let mut best_likeness = 0.5;

@@ -91,18 +91,49 @@ pub struct SlurmSpec {
     pub partition: Option<String>,
     pub qos: Option<String>,
     pub constraint: Option<String>,
-    /// May hold `{gpus}`.
-    pub gpu_request: Option<String>,
+    pub reservation: Option<String>,
+    /// One or more options of `sbatch`; may hold `{gpus}`, `{gpus_per_task}`, `{total_gpus}`, `{nodes}`, `{tasks}`.
+    pub gpu_request: String,
+    pub memory_request: MemoryRequest,
     /// `None` is the first one found there.
     pub container: Option<Container>,
+    /// `SOURCE`, `SOURCE:INSIDE` or `SOURCE:INSIDE:OPTIONS`.
+    pub binds: Vec<String>,
+    pub writable: Writable,
+    /// Paths in the container.
+    pub cache: Vec<String>,
+    /// A folder on the node; may hold variables such as `$TMPDIR`, which are known there only.
+    pub scratch: Option<String>,
+    pub env: BTreeMap<String, String>,
     pub setup: Vec<String>,
     pub modules: Vec<String>,
     /// Without `#SBATCH`.
     pub directives: Vec<String>,
     pub mail: Option<String>,
+    /// Empty is `END` and `FAIL` where there is an address.
+    pub mail_type: Vec<String>,
     pub max_time: Option<Span>,
     /// `None` is what the site allows.
     pub resume_by: Option<ResumeBy>,
+}
+
+/// What SLURM counts a job's memory by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryRequest {
+    /// `--mem`
+    Node,
+    /// `--mem-per-cpu`
+    Cpu,
+}
+
+/// Where a program's writes into its image go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Writable {
+    Tmpfs,
+    Overlay,
+    None,
 }
 
 /// How a run goes on while this machine is switched off.

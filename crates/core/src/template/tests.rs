@@ -22,7 +22,12 @@ fn values(params: &Params) -> Values<'_> {
         job: "train".to_owned(),
         attempt: 2,
         checkpoint: Some("logs/model_9.pt".to_owned()),
-        gpus: "0.25".to_owned(),
+        size: Size {
+            gpus: "0.25".to_owned(),
+            nodes: "1".to_owned(),
+            total_gpus: "0.25".to_owned(),
+            tasks: "1".to_owned(),
+        },
         params,
     }
 }

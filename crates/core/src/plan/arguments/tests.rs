@@ -44,7 +44,7 @@ fn values(params: &Params) -> Values<'_> {
         job: "train".to_owned(),
         attempt: 1,
         checkpoint: None,
-        gpus: "1".to_owned(),
+        size: program(&["a"], ParamStyle::Flags).size(),
         params,
     }
 }

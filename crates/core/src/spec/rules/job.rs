@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::dangling;
 use crate::spec::image::ImageSpec;
-use crate::spec::job::Setting;
+use crate::spec::job::{Gpus, Setting};
 use crate::spec::problem::Problem;
 use crate::spec::quantity::format_duration;
 use crate::spec::read::Reader;
@@ -16,6 +16,7 @@ pub(super) fn check(name: &str, job: &Reader<'_>, root: &Reader<'_>, problems: &
     problems.extend(empty_command(job));
     problems.extend(image(job, root));
     problems.extend(target(job, root));
+    size(job, problems);
     if let Some(resume) = job.table("resume") {
         problems.extend(checkpoint_place(job, &resume));
         problems.extend(warning_time(job, &resume));
@@ -51,10 +52,35 @@ fn target(job: &Reader<'_>, root: &Reader<'_>) -> Option<Problem> {
     let name: String = job.get("target").ok()??;
     let kind: String = root.table("targets")?.table(&name)?.get("kind").ok()??;
     let is_in_place = job.get("in-place").ok()?.unwrap_or(false);
-    (is_in_place && kind != "local").then(|| {
+    if is_in_place && kind != "local" {
         let message = format!("works on targets of kind `local` only, and `{name}` is of kind `{kind}`");
-        job.problem("in-place", message)
+        return Some(job.problem("in-place", message));
+    }
+    let nodes: u32 = job.get("nodes").ok()??;
+    (nodes > 1 && ["local", "ssh"].contains(&kind.as_str())).then(|| {
+        let message =
+            format!("the target `{name}` is of kind `{kind}`, which is one machine, and the job wants {nodes}");
+        job.problem("nodes", message)
     })
+}
+
+/// Nodes, processes and GPUs that cannot go together.
+fn size(job: &Reader<'_>, problems: &mut Vec<Problem>) {
+    let (Ok(Some(gpus)), Ok(Some(nodes))) = (job.get::<Gpus>("gpus"), job.get::<u32>("nodes")) else { return };
+    let is_share = matches!(gpus, Gpus::Share(_));
+    if is_share && nodes > 1 {
+        let message = format!("a run with a share of a GPU, `gpus = {gpus}`, lives on one node");
+        problems.push(job.problem("nodes", message));
+    }
+    let is_per_gpu = job.get::<String>("tasks").ok().flatten().as_deref() == Some("per-gpu");
+    if is_per_gpu && (is_share || gpus == Gpus::Whole(0)) {
+        let message = format!("`per-gpu` needs whole GPUs, and the job has `gpus = {gpus}`");
+        problems.push(job.problem("tasks", message));
+    }
+    if job.has("pack") && !is_share {
+        let message = format!("only runs that share a GPU are packed, and the job has `gpus = {gpus}`");
+        problems.push(job.problem("pack", message).hint("write a share, such as `gpus = 0.25`".to_owned()));
+    }
 }
 
 /// A checkpoint outside the outputs would be gone when the next attempt looks for it elsewhere.

@@ -2,6 +2,7 @@
 //! of the right type only; what `check` already refused is passed over.
 
 mod job;
+mod slurm;
 mod sweep;
 mod target;
 

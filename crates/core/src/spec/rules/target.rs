@@ -1,14 +1,14 @@
-//! Contradictions within one target.
+//! Contradictions within one target, and values that nobody filled in.
 
+use super::slurm;
 use crate::spec::problem::Problem;
 use crate::spec::read::Reader;
 use crate::spec::target::TargetSpec;
-use crate::template;
 
 pub(super) fn check(name: &str, target: &Reader<'_>, problems: &mut Vec<Problem>) {
     problems.extend(always_local(name, target));
-    problems.extend(gpu_request(target));
-    directives(target, problems);
+    samples(target, problems);
+    slurm::check(target, problems);
 }
 
 fn always_local(name: &str, target: &Reader<'_>) -> Option<Problem> {
@@ -19,20 +19,27 @@ fn always_local(name: &str, target: &Reader<'_>) -> Option<Problem> {
     })
 }
 
-fn gpu_request(target: &Reader<'_>) -> Option<Problem> {
-    let request: String = target.get("gpu-request").ok()??;
-    let other = template::names(&request).into_iter().find(|name| *name != "gpus")?;
-    let message = format!("unknown placeholder `{{{other}}}`, only `{{gpus}}` can stand here");
-    Some(target.problem("gpu-request", message))
-}
+/// What stands in the configurations people copy from.
+const SAMPLES: [&str; 10] = [
+    "username@",
+    "@cluster_ip",
+    "/some/path/",
+    "/path/to/your/",
+    "your_account",
+    "your_cluster",
+    "name@mail",
+    "user@mail",
+    "your-account",
+    "<your",
+];
 
-/// A directive that is no option would end the `#SBATCH` lines of the script, and the rest with them.
-fn directives(target: &Reader<'_>, problems: &mut Vec<Problem>) {
-    let directives: Vec<String> = target.get("directives").ok().flatten().unwrap_or_default();
-    for (index, directive) in directives.iter().enumerate() {
-        if !directive.starts_with('-') {
-            let message = "expected an option of `sbatch`, such as `--exclusive`";
-            problems.push(target.item_problem("directives", index, message));
+fn samples(target: &Reader<'_>, problems: &mut Vec<Problem>) {
+    for key in ["host", "depot", "account", "partition", "mail", "scratch"] {
+        let Ok(Some(text)) = target.get::<String>(key) else { continue };
+        let lower = text.to_ascii_lowercase();
+        let is_address = |sample: &str| key == "mail" && lower.contains('.') && sample.ends_with("@mail");
+        if SAMPLES.iter().any(|sample| lower.contains(sample) && !is_address(sample)) {
+            problems.push(target.problem(key, format!("`{text}` is still the placeholder; write your own")));
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use super::{Bond, COUNT, Names, Shape, TableShape, default, optional, required, table};
 
+const PACK: Shape = Shape::Integer { least: 1, most: 1000 };
+const NODES: Shape = Shape::Integer { least: 1, most: 10_000 };
 const ARGUMENTS: Shape = Shape::List { of: &Shape::Text, least: 0 };
 
 pub(super) static JOB: TableShape = TableShape {
@@ -34,10 +36,18 @@ pub(super) static JOB: TableShape = TableShape {
             "gpus",
             Shape::Gpus,
             "0",
-            "GPUs of one run; `0.25` lets four runs share one GPU, on every kind of target.",
+            "GPUs of one run, on each of its nodes; `0.25` lets four runs share one GPU, on every kind of target.",
         ),
-        default("cpus", COUNT, "1", "Processor cores of one run."),
-        optional("memory", Shape::Size, "Memory of one run, such as `\"32GB\"`."),
+        optional("pack", PACK, "Runs in one allocation where they share a GPU; as many as fill it unless given."),
+        default("nodes", NODES, "1", "Machines of one run, on targets that give several."),
+        default(
+            "tasks",
+            Shape::Choice(&["per-node", "per-gpu"]),
+            "\"per-node\"",
+            "Processes of one run: one on each node, or one for each GPU; each is told its rank.",
+        ),
+        default("cpus", COUNT, "1", "Processor cores of one run, on each of its nodes."),
+        optional("memory", Shape::Size, "Memory of one run, such as `\"32GB\"`, on each of its nodes."),
         optional("time", Shape::Duration { least: 1 }, "How long one attempt may take, such as `\"24h\"`."),
         default(
             "outputs",

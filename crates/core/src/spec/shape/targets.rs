@@ -27,6 +27,24 @@ const fn depot() -> Key {
     optional("depot", Shape::Line, DEPOT_DOC)
 }
 
+const GPU_REQUEST_DOC: &str = "How GPUs are asked for, such as `--gpus=rtx_3090:{total_gpus}`; `{gpus}` are those \
+                               of one node, `{gpus_per_task}` those of one process.";
+const MAIL_DOC: &str = "What SLURM writes about; `END` and `FAIL` unless given.";
+const MAIL_TYPES: &[&str] = &[
+    "BEGIN",
+    "END",
+    "FAIL",
+    "REQUEUE",
+    "INVALID_DEPEND",
+    "STAGE_OUT",
+    "TIME_LIMIT",
+    "TIME_LIMIT_90",
+    "TIME_LIMIT_80",
+    "TIME_LIMIT_50",
+    "ARRAY_TASKS",
+    "ALL",
+    "NONE",
+];
 const DEPOT_DOC: &str = "The folder at the site for code, images and runs.";
 
 const fn setup() -> Key {
@@ -62,16 +80,47 @@ pub(super) static KINDS: &[Kind] = &[
             optional("partition", Shape::Line, "Where to queue: `--partition`."),
             optional("qos", Shape::Line, "The quality of service: `--qos`."),
             optional("constraint", Shape::Line, "Features the nodes must have: `--constraint`."),
-            optional("gpu-request", Shape::Line, "How GPUs are asked for, such as `--gpus=rtx_3090:{gpus}`."),
+            optional("reservation", Shape::Line, "The reservation to run in: `--reservation`."),
+            default("gpu-request", Shape::Line, "\"--gres=gpu:{gpus}\"", GPU_REQUEST_DOC),
+            default(
+                "memory-request",
+                Shape::Choice(&["node", "cpu"]),
+                "\"node\"",
+                "How a job's memory is asked for: for each node, `--mem`, or shared out over its cores, `--mem-per-cpu`.",
+            ),
             optional(
                 "container",
                 Shape::Choice(&["apptainer", "singularity", "pyxis", "none"]),
                 "What runs images there; the first one found unless given.",
             ),
+            default("binds", LINES, "[]", "Folders of the site that containers see, such as `/scratch:/scratch:ro`."),
+            default(
+                "writable",
+                Shape::Choice(&["tmpfs", "overlay", "none"]),
+                "\"tmpfs\"",
+                "What a program may write into its image: into memory, into a layer kept with the run, or nothing.",
+            ),
+            default(
+                "cache",
+                LINES,
+                "[]",
+                "Folders in the container that are kept from run to run, such as `/root/.cache/ov`.",
+            ),
+            optional(
+                "scratch",
+                Shape::Line,
+                "A folder on the node's own disk to work in, such as `$TMPDIR`; results are brought back from there.",
+            ),
+            optional(
+                "env",
+                Shape::Map { of: &Shape::Text, names: Names::Variable },
+                "Environment variables that all jobs get there, before `modules` and `setup`.",
+            ),
             setup(),
             default("modules", LINES, "[]", "Environment modules that are loaded before the job."),
             default("directives", LINES, "[]", "Further `#SBATCH` options, such as `--exclusive`."),
             optional("mail", Shape::Line, "The address SLURM writes to."),
+            optional("mail-type", Shape::List { of: &Shape::Choice(MAIL_TYPES), least: 1 }, MAIL_DOC),
             optional("max-time", Shape::Duration { least: 1 }, "The longest time limit the site allows."),
             optional(
                 "resume-by",

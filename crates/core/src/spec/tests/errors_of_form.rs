@@ -32,9 +32,9 @@ fn unknown_keys() {
     trainyard.toml:3:1: jobs.train.memry: unknown key
       hint: did you mean `memory`?
     ");
-    assert_snapshot!(job_problems("colour = 1"), @r"
+    assert_snapshot!(job_problems("colour = 1"), @"
     trainyard.toml:3:1: jobs.train.colour: unknown key
-      hint: allowed here: `command`, `shell`, `env`, `params`, `params-style`, `image`, `target`, `gpus`, `cpus`, `memory`, `time`, `outputs`, `seeds`, `in-place`, `grace`, `resume`, `metrics`
+      hint: allowed here: `command`, `shell`, `env`, `params`, `params-style`, `image`, `target`, `gpus`, `pack`, `nodes`, `tasks`, `cpus`, `memory`, `time`, `outputs`, `seeds`, `in-place`, `grace`, `resume`, `metrics`
     ");
     assert_snapshot!(problems("[job.train]\ncommand = ['a']"), @r"
     trainyard.toml:1:2: job: unknown key

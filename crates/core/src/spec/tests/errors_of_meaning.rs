@@ -201,11 +201,12 @@ fn targets_have_sane_values() {
     assert_snapshot!(target("kind = 'ssh'\nhost = '-oProxyCommand=x'"), @r#"trainyard.toml:3:8: targets.t.host: expected a host name, found "-oProxyCommand=x""#);
     assert_snapshot!(target("kind = 'local'\ngpus = 'all'"), @r#"trainyard.toml:3:8: targets.t.gpus: expected a whole number from 0 to 1024 or a list, found "all""#);
     assert_snapshot!(target("kind = 'slurm'\ndepot = '/d'\ngpu-request = '--gpus={gpu}'\ncontainer = 'docker'"), @r#"
-    trainyard.toml:4:15: targets.t.gpu-request: unknown placeholder `{gpu}`, only `{gpus}` can stand here
+    trainyard.toml:4:15: targets.t.gpu-request: unknown placeholder `{gpu}`, here can stand `{gpus}`, `{gpus_per_task}`, `{total_gpus}`, `{nodes}`, `{tasks}`
     trainyard.toml:5:13: targets.t.container: expected one of `apptainer`, `singularity`, `pyxis`, `none`, found "docker"
     "#);
     assert_snapshot!(target("kind = 'slurm'\ndepot = '/d'\ndirectives = ['#SBATCH -N1', \"--a\\nrm\"]"), @r#"
     trainyard.toml:4:15: targets.t.directives[0]: expected an option of `sbatch`, such as `--exclusive`
+    trainyard.toml:4:30: targets.t.directives[1]: `--array` is set by `yard`: it makes one task for each group of runs
     trainyard.toml:4:30: targets.t.directives[1]: expected a line of text, found "--a\nrm"
     "#);
     assert_snapshot!(target("kind = 'runai'\nurl = 'runai.local'\nproject = 'p'\ntoken = { env = 'T' }"), @r#"trainyard.toml:3:7: targets.t.url: expected an address such as "https://…", found "runai.local""#);

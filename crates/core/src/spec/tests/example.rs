@@ -22,6 +22,7 @@ fn the_example_of_the_design_is_read() {
     /jobs/train/memory 32000000000
     /jobs/train/metrics [{"tensorboard":"logs/"}]
     /jobs/train/name "train"
+    /jobs/train/nodes 1
     /jobs/train/outputs ["logs/"]
     /jobs/train/params {}
     /jobs/train/resume/args ["--resume","--checkpoint","{checkpoint}"]
@@ -32,6 +33,7 @@ fn the_example_of_the_design_is_read() {
     /jobs/train/resume/warn/signal "USR2"
     /jobs/train/seeds [1,2,3,4]
     /jobs/train/style "flags"
+    /jobs/train/tasks "per-node"
     /jobs/train/time 86400000
     /project/allow_large []
     /project/exclude ["wandb/","*.mp4"]
@@ -56,13 +58,19 @@ fn the_example_of_the_design_is_read() {
     /sweeps/ppo/trials 100
     /targets/euler/depot "/cluster/scratch/me/yard"
     /targets/euler/kind/slurm/account "ls_robotics"
+    /targets/euler/kind/slurm/binds []
+    /targets/euler/kind/slurm/cache []
     /targets/euler/kind/slurm/container "apptainer"
     /targets/euler/kind/slurm/directives []
+    /targets/euler/kind/slurm/env {}
     /targets/euler/kind/slurm/gpu_request "--gpus=rtx_3090:{gpus}"
     /targets/euler/kind/slurm/host "euler"
+    /targets/euler/kind/slurm/mail_type []
+    /targets/euler/kind/slurm/memory_request "node"
     /targets/euler/kind/slurm/modules []
     /targets/euler/kind/slurm/partition "gpu"
     /targets/euler/kind/slurm/setup ["module load eth_proxy"]
+    /targets/euler/kind/slurm/writable "tmpfs"
     /targets/euler/name "euler"
     /targets/local/name "local"
     "#);
@@ -81,6 +89,7 @@ fn its_values_know_where_they_come_from() {
     jobs.train.in-place = false  (default)
     jobs.train.memory = "32GB"  (trainyard.toml:12:10)
     jobs.train.metrics.tensorboard = "logs/"  (trainyard.toml:23:15)
+    jobs.train.nodes = 1  (default)
     jobs.train.outputs = ["logs/"]  (trainyard.toml:14:11)
     jobs.train.params-style = "flags"  (default)
     jobs.train.resume.args = ["--resume", "--checkpoint", "{checkpoint}"]  (trainyard.toml:20:8)
@@ -90,6 +99,7 @@ fn its_values_know_where_they_come_from() {
     jobs.train.resume.warn.before = "10m"  (trainyard.toml:21:36)
     jobs.train.resume.warn.signal = "USR2"  (trainyard.toml:21:19)
     jobs.train.seeds = [1, 2, 3, 4]  (trainyard.toml:15:9)
+    jobs.train.tasks = "per-node"  (default)
     jobs.train.time = "24h"  (trainyard.toml:13:8)
     project.allow-large = []  (default)
     project.exclude = ["wandb/", "*.mp4"]  (trainyard.toml:3:11)
@@ -110,15 +120,19 @@ fn its_values_know_where_they_come_from() {
     sweeps.ppo.stop.scheduler = "asha"  (trainyard.toml:33:22)
     sweeps.ppo.trials = 100  (trainyard.toml:30:10)
     targets.euler.account = "ls_robotics"  (trainyard.toml:44:11)
+    targets.euler.binds = []  (default)
+    targets.euler.cache = []  (default)
     targets.euler.container = "apptainer"  (trainyard.toml:47:13)
     targets.euler.depot = "/cluster/scratch/me/yard"  (trainyard.toml:43:9)
     targets.euler.directives = []  (default)
     targets.euler.gpu-request = "--gpus=rtx_3090:{gpus}"  (trainyard.toml:46:15)
     targets.euler.host = "euler"  (trainyard.toml:42:8)
     targets.euler.kind = "slurm"  (trainyard.toml:41:8)
+    targets.euler.memory-request = "node"  (default)
     targets.euler.modules = []  (default)
     targets.euler.partition = "gpu"  (trainyard.toml:45:13)
     targets.euler.setup = ["module load eth_proxy"]  (trainyard.toml:48:9)
+    targets.euler.writable = "tmpfs"  (default)
     targets.local.kind = "local"  (default)
     "#);
 }
@@ -157,10 +171,12 @@ fn layers_and_flags_come_over_each_other() {
     jobs.a.gpus = 0  (default)
     jobs.a.grace = "10s"  (default)
     jobs.a.in-place = false  (default)
+    jobs.a.nodes = 1  (default)
     jobs.a.outputs = []  (default)
     jobs.a.params-style = "flags"  (default)
     jobs.a.seeds = []  (default)
     jobs.a.shell = "x"  (trainyard.toml:2:9)
+    jobs.a.tasks = "per-node"  (default)
     project.allow-large = []  (default)
     project.exclude = []  (default)
     project.name = "folder"  (default)
@@ -225,14 +241,21 @@ address = 'http://a:8265'",
     /box/kind/ssh/setup ["source ~/env"]
     /box/name "box"
     /euler/depot "/d"
+    /euler/kind/slurm/binds []
+    /euler/kind/slurm/cache []
     /euler/kind/slurm/constraint "a100"
     /euler/kind/slurm/directives ["--exclusive"]
+    /euler/kind/slurm/env {}
+    /euler/kind/slurm/gpu_request "--gres=gpu:{gpus}"
     /euler/kind/slurm/mail "me@site"
+    /euler/kind/slurm/mail_type []
     /euler/kind/slurm/max_time 86400000
+    /euler/kind/slurm/memory_request "node"
     /euler/kind/slurm/modules ["cuda"]
     /euler/kind/slurm/qos "long"
     /euler/kind/slurm/resume_by "requeue"
     /euler/kind/slurm/setup []
+    /euler/kind/slurm/writable "tmpfs"
     /euler/name "euler"
     /k8s/kind/kubernetes/context "c"
     /k8s/kind/kubernetes/image_pull_secret "s"
