@@ -3,6 +3,7 @@
 //! Needs nothing on the machine: no network, no database, no Python. Start reading at [`supervise`]; [`lane`] is
 //! how the yardmaster talks to it.
 
+pub mod beneath;
 pub mod checkpoint;
 pub mod claim;
 pub mod depot;
@@ -13,6 +14,7 @@ pub mod log;
 mod metrics;
 pub mod order;
 mod overseer;
+pub mod pipe;
 pub mod process;
 pub mod snapshot;
 pub mod supervise;

@@ -5,7 +5,9 @@
 
 pub mod doctor;
 pub mod home;
+pub mod host;
 pub mod ledger;
+pub mod pipe;
 pub mod reclaim;
 pub mod results;
 pub mod snapshot;
