@@ -4,6 +4,7 @@
 //! how the yardmaster talks to it.
 
 pub mod allocation;
+pub mod beneath;
 pub mod checkpoint;
 pub mod claim;
 pub mod crew;
@@ -19,6 +20,7 @@ pub mod order;
 mod overseer;
 pub mod parcel;
 pub mod post;
+pub mod pipe;
 pub mod process;
 pub mod site;
 mod slurm;

@@ -5,8 +5,10 @@
 
 pub mod doctor;
 pub mod home;
+pub mod host;
 pub mod ledger;
 pub mod provenance;
+pub mod pipe;
 pub mod reclaim;
 pub mod results;
 pub mod site;

@@ -27,6 +27,16 @@ enum Task {
         #[arg(long)]
         group: u32,
     },
+    /// Answers requests about a depot on standard input and output
+    Serve {
+        #[arg(long)]
+        depot: PathBuf,
+        /// What to say first
+        #[arg(long, default_value = "yard")]
+        marker: String,
+    },
+    /// Fails unless this very program has the hash
+    Verify { hash: String },
 }
 
 impl Agent {
@@ -36,6 +46,12 @@ impl Agent {
             Task::Parcel { depot, parcel, group } => {
                 let code = trainyard_agent::allocation::serve(&Depot::new(depot), &parcel, group)?;
                 return Ok(Exit::Job(u8::try_from(code).unwrap_or(1)));
+            }
+            Task::Serve { depot, marker } => trainyard_agent::pipe::serve::serve(&depot, &marker)?,
+            Task::Verify { hash } => {
+                if !trainyard_agent::pipe::serve::is_program(&hash)? {
+                    return Err(CommandError::new(Exit::Refused, "this program is not the one that was sent"));
+                }
             }
         }
         Ok(Exit::Done)

@@ -1,0 +1,116 @@
+//! What is said: heads of requests and answers, as JSON. Contents follow in the body.
+//!
+//! Paths are relative to the depot, or absolute below it, in the text form of [`crate::snapshot::encode`].
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use trainyard_core::id::Digest;
+
+/// Both ends must agree; an agent of another number is not spoken to.
+pub const PROTOCOL: u32 = 1;
+
+/// The agent's first line, after the marker that it was started with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    pub protocol: u32,
+    pub version: String,
+    /// Absolute, as the site knows it.
+    pub depot: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "kebab-case")]
+pub enum Request {
+    /// The body is the program's input.
+    Run {
+        argv: Vec<String>,
+        env: BTreeMap<String, String>,
+        milliseconds: u64,
+    },
+    /// The body holds the contents one after another.
+    Write {
+        files: Vec<(String, u64)>,
+    },
+    Read {
+        path: String,
+        offset: u64,
+        most: u64,
+    },
+    /// Files longer than `most` are cut.
+    ReadMany {
+        paths: Vec<String>,
+        most: u64,
+    },
+    List {
+        folder: String,
+    },
+    Space,
+    Remove {
+        paths: Vec<String>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub enum Answer {
+    Done,
+    /// The body holds the output, then the errors.
+    Ran {
+        status: Status,
+        stdout: u64,
+        stderr: u64,
+        cut: bool,
+    },
+    /// The body holds the contents one after another; none for what is not there.
+    Files {
+        sizes: Vec<Option<u64>>,
+    },
+    /// The body holds one [`Listed`] per line. Not there at all: `there` is false.
+    Tree {
+        there: bool,
+    },
+    Space {
+        free: u64,
+        total: u64,
+    },
+    Refused {
+        why: String,
+    },
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    Exited(i32),
+    Killed(i32),
+    /// It and all of its process group were killed at the limit.
+    TimedOut,
+    /// Such as a program that is not there.
+    NotStarted(String),
+}
+
+/// One entry of a tree; its path is relative to the folder that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    pub path: String,
+    pub kind: ListedKind,
+    pub size: u64,
+    pub mode: u32,
+    /// Nanoseconds since 1970.
+    pub modified: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ListedKind {
+    File,
+    Folder,
+    Link { to: String },
+}
+
+/// A digest that may become part of a path: 64 digits of lower-case hex and nothing else.
+pub fn is_digest(digest: &Digest) -> bool {
+    digest.0.len() == 64 && digest.0.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}

@@ -1,0 +1,10 @@
+//! `yard agent serve`: one request after another on standard input, answers on standard output. The same over ssh,
+//! over a Kubernetes exec and for a child on this machine.
+//!
+//! [`frame`] bounds what a peer can make us hold, [`message`] is what is said, [`serve`] is the agent's side.
+
+mod files;
+pub mod frame;
+pub mod message;
+mod run;
+pub mod serve;

@@ -1,0 +1,165 @@
+//! The agent's side of the pipe: reads a request, does it, answers. Ends when its input ends.
+
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::frame::{self, Body, Tag};
+use super::message::{Answer, Hello, PROTOCOL, Request};
+use super::{files, run};
+use crate::beneath::Beneath;
+
+/// Programs get their input in one piece.
+const INPUT_MOST: u64 = 64 << 20;
+
+/// Serves the depot on standard input and output. `marker` comes before the first answer, since a login shell may
+/// have said something before us.
+pub fn serve(depot: &Path, marker: &str) -> io::Result<()> {
+    let depot = prepare(depot)?;
+    let input = rustix::stdio::stdin();
+    let output = std::fs::File::from(rustix::stdio::stdout().try_clone_to_owned()?);
+    let mut output = BufWriter::with_capacity(1 << 16, output);
+    greet(&depot, marker, &mut output)?;
+    let input_file = std::fs::File::from(input.try_clone_to_owned()?);
+    Server { depot, peer: Some(input.as_fd()) }
+        .answer_all(&mut BufReader::with_capacity(1 << 16, input_file), &mut output)
+}
+
+/// Whether the running program has this hash: what was sent here arrived whole.
+pub fn is_program(hash: &str) -> io::Result<bool> {
+    let mut hasher = blake3::Hasher::new();
+    io::copy(&mut std::fs::File::open("/proc/self/exe")?, &mut hasher)?;
+    Ok(hasher.finalize().to_hex().as_str() == hash)
+}
+
+fn prepare(depot: &Path) -> io::Result<Beneath> {
+    use std::os::unix::fs::DirBuilderExt;
+    let path = match (depot.strip_prefix("~"), std::env::home_dir()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => depot.to_owned(),
+    };
+    let path: PathBuf = std::path::absolute(path)?.components().collect();
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+    made.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+    Beneath::open(&path)
+}
+
+fn greet(depot: &Beneath, marker: &str, output: &mut impl Write) -> io::Result<()> {
+    let hello = Hello {
+        protocol: PROTOCOL,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        depot: depot.path().display().to_string(),
+    };
+    writeln!(output, "\n{marker} {}", serde_json::to_string(&hello)?)?;
+    output.flush()
+}
+
+struct Server<'a> {
+    depot: Beneath,
+    /// Our input, to see while a program runs that nobody waits for it any more.
+    peer: Option<BorrowedFd<'a>>,
+}
+
+impl Server<'_> {
+    fn answer_all(&mut self, input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
+        while let Some((tag, head)) = frame::read(input)? {
+            let request = match tag {
+                Tag::Head => serde_json::from_slice(&head)?,
+                Tag::Body | Tag::End | Tag::Failed => return Err(io::ErrorKind::InvalidData.into()),
+            };
+            let mut body = Body::new(input);
+            let answered = self.answer(request, &mut body, output);
+            if let Err(error) = &answered {
+                // An answer that has begun is broken off; one that has not is a refusal. Only a dead pipe ends us.
+                match error {
+                    Fault::Before(error) => say(output, &Answer::Refused { why: error.to_string() }, &[])?,
+                    Fault::Within(error) => frame::write(output, Tag::Failed, error.to_string().as_bytes())?,
+                    Fault::Gone => return Ok(()),
+                }
+            }
+            output.flush()?;
+            body.skip()?;
+        }
+        Ok(())
+    }
+
+    fn answer(
+        &mut self,
+        request: Request,
+        body: &mut Body<'_, impl Read>,
+        output: &mut impl Write,
+    ) -> Result<(), Fault> {
+        match request {
+            Request::Run { argv, env, milliseconds } => {
+                let mut given = Vec::new();
+                body.by_ref().take(INPUT_MOST).read_to_end(&mut given)?;
+                body.skip()?;
+                let limit = Duration::from_millis(milliseconds);
+                let ran = match run::run(&argv, &env, &given, limit, self.peer) {
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(Fault::Gone),
+                    ran => ran?,
+                };
+                let (stdout, stderr) = (ran.stdout.len() as u64, ran.stderr.len() as u64);
+                let head = Answer::Ran { status: ran.status, stdout, stderr, cut: ran.cut };
+                say(output, &head, &[&ran.stdout, &ran.stderr]).map_err(Fault::Within)
+            }
+            Request::Write { files } => {
+                files::write(&self.depot, &files, body)?;
+                say(output, &Answer::Done, &[]).map_err(Fault::Within)
+            }
+            Request::Read { path, offset, most } => {
+                let found = files::read(&self.depot, &path, offset, most)?;
+                self.say_files(vec![found], output)
+            }
+            Request::ReadMany { paths, most } => {
+                let read = |path: &String| files::read(&self.depot, path, 0, most);
+                let found = paths.iter().map(read).collect::<io::Result<Vec<_>>>()?;
+                self.say_files(found, output)
+            }
+            Request::List { folder } => {
+                let mut lines = Vec::new();
+                let there = files::list(&self.depot, &folder, &mut lines)?;
+                say(output, &Answer::Tree { there }, &[&lines]).map_err(Fault::Within)
+            }
+            Request::Space => {
+                let (free, total) = files::space(&self.depot)?;
+                say(output, &Answer::Space { free, total }, &[]).map_err(Fault::Within)
+            }
+            Request::Remove { paths } => {
+                for path in paths {
+                    self.depot.remove(&crate::snapshot::decode(&path))?;
+                }
+                say(output, &Answer::Done, &[]).map_err(Fault::Within)
+            }
+        }
+    }
+
+    fn say_files(&self, found: Vec<Option<Vec<u8>>>, output: &mut impl Write) -> Result<(), Fault> {
+        let sizes = found.iter().map(|file| file.as_ref().map(|bytes| bytes.len() as u64)).collect();
+        let parts: Vec<&[u8]> = found.iter().flatten().map(Vec::as_slice).collect();
+        say(output, &Answer::Files { sizes }, &parts).map_err(Fault::Within)
+    }
+}
+
+enum Fault {
+    Before(io::Error),
+    Within(io::Error),
+    Gone,
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Before(error)
+    }
+}
+
+fn say(output: &mut impl Write, head: &Answer, parts: &[&[u8]]) -> io::Result<()> {
+    frame::write(output, Tag::Head, &serde_json::to_vec(head)?)?;
+    for part in parts {
+        for chunk in part.chunks(1 << 20) {
+            frame::write(output, Tag::Body, chunk)?;
+        }
+    }
+    frame::write(output, Tag::End, &[])
+}
