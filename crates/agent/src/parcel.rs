@@ -23,9 +23,8 @@ pub struct Parcel {
     pub source: Source,
     pub extra: Vec<String>,
     pub env: BTreeMap<String, String>,
-    pub runs: Vec<Member>,
-    /// Runs to an allocation.
-    pub pack: u32,
+    /// Runs that share an allocation, one after the other.
+    pub groups: Vec<Vec<Member>>,
     /// Programs that share an allocation at any one time.
     pub lanes: u32,
     pub scheduler: Scheduler,
@@ -63,13 +62,8 @@ impl Parcel {
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{} is gone or damaged", path.display())))
     }
 
-    pub fn groups(&self) -> u32 {
-        u32::try_from(self.runs.len()).unwrap_or(u32::MAX).div_ceil(self.pack.max(1))
-    }
-
     pub fn group(&self, index: u32) -> &[Member] {
-        let pack = self.pack.max(1) as usize;
-        self.runs.chunks(pack).nth(index as usize).unwrap_or_default()
+        self.groups.get(index as usize).map_or(&[], Vec::as_slice)
     }
 
     pub fn order(&self, depot: &Depot, member: &Member, attempt: u32, devices: Vec<String>, lease: Lease) -> Order {

@@ -7,8 +7,8 @@ pub mod doctor;
 pub mod home;
 pub mod host;
 pub mod ledger;
-pub mod provenance;
 pub mod pipe;
+pub mod provenance;
 pub mod reclaim;
 pub mod results;
 pub mod site;
@@ -16,3 +16,19 @@ pub mod snapshot;
 pub mod submit;
 pub mod target;
 pub mod yardmaster;
+
+/// An error and its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        // Some say their cause themselves.
+        let said = inner.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = inner.source();
+    }
+    text
+}

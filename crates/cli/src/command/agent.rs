@@ -4,6 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use trainyard_agent::depot::Depot;
+use trainyard_agent::order::Secrets;
+use trainyard_agent::{look, post};
+use trainyard_core::id::RunId;
+use trainyard_core::spec::JobSpec;
 
 use crate::error::{CommandError, Exit};
 
@@ -27,6 +31,29 @@ enum Task {
         #[arg(long)]
         group: u32,
     },
+    /// Hands a parcel to SLURM; secrets on standard input
+    Post {
+        #[arg(long)]
+        depot: PathBuf,
+        #[arg(long)]
+        parcel: String,
+        #[arg(long)]
+        name: String,
+    },
+    /// Says what lies in the folders of runs; questions on standard input
+    Look {
+        #[arg(long)]
+        depot: PathBuf,
+    },
+    /// Finds out what an attempt came to that no scheduler knows; its job on standard input
+    Settle {
+        #[arg(long)]
+        depot: PathBuf,
+        #[arg(long)]
+        run: RunId,
+        #[arg(long)]
+        attempt: u32,
+    },
     /// Answers requests about a depot on standard input and output
     Serve {
         #[arg(long)]
@@ -47,6 +74,17 @@ impl Agent {
                 let code = trainyard_agent::allocation::serve(&Depot::new(depot), &parcel, group)?;
                 return Ok(Exit::Job(u8::try_from(code).unwrap_or(1)));
             }
+            Task::Post { depot, parcel, name } => {
+                let secrets: Secrets = input()?;
+                answer(&post::post(&Depot::new(depot), &parcel, &name, &secrets.0)?)?;
+            }
+            Task::Look { depot } => {
+                let (depot, questions) = (Depot::new(depot), input::<Vec<look::Question>>()?);
+                answer(&questions.iter().map(|question| look::look(&depot, question)).collect::<Vec<_>>())?;
+            }
+            Task::Settle { depot, run, attempt } => {
+                answer(&look::settle(&Depot::new(depot), run, attempt, &input::<JobSpec>()?)?)?;
+            }
             Task::Serve { depot, marker } => trainyard_agent::pipe::serve::serve(&depot, &marker)?,
             Task::Verify { hash } => {
                 if !trainyard_agent::pipe::serve::is_program(&hash)? {
@@ -56,4 +94,15 @@ impl Agent {
         }
         Ok(Exit::Done)
     }
+}
+
+fn input<T: serde::de::DeserializeOwned>() -> Result<T, CommandError> {
+    let wrong = |error: serde_json::Error| CommandError::new(Exit::Fault, format!("standard input: {error}"));
+    serde_json::from_reader(std::io::stdin().lock()).map_err(wrong)
+}
+
+/// For the yard at the other end, not for people.
+fn answer(value: &impl serde::Serialize) -> Result<(), CommandError> {
+    let text = serde_json::to_vec(value).map_err(|error| CommandError::new(Exit::Fault, error.to_string()))?;
+    Ok(std::io::Write::write_all(&mut std::io::stdout().lock(), &text)?)
 }

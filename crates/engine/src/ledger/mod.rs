@@ -11,7 +11,7 @@ use std::time::{Duration, Instant as Clock};
 use rusqlite::Connection;
 
 pub use read::{Ambiguous, Filter, Recent};
-pub use rows::{AttemptRow, Batch, Change, EventRow, NewRun, OpenRun, Place, Request, RunRow, SiteRow};
+pub use rows::{AttemptRow, Batch, Change, EventRow, NewRun, OpenRun, Request, RunRow, SiteRow};
 
 /// Forward steps; the position of a step is the version it leads to.
 const STEPS: [&str; 2] = [include_str!("schema-1.sql"), include_str!("schema-2.sql")];

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
 use trainyard_agent::depot::Depot;
 use trainyard_agent::order::{AttemptResult, Metrics, Source};
 use trainyard_core::id::{RunId, Token};
@@ -13,8 +12,8 @@ use trainyard_core::spec::JobSpec;
 use trainyard_core::time::Instant;
 use trainyard_core::value::Params;
 
-use crate::site::SitePlan;
 use crate::provenance::Provenance;
+use crate::site::{Place, SitePlan};
 use crate::target::Declared;
 
 /// What the runs of one submission have in common.
@@ -88,13 +87,6 @@ pub struct RunRow {
     pub retry_of: Option<RunId>,
     /// In plain words why it waits, while it does.
     pub note: Option<String>,
-}
-
-/// Where a site keeps an attempt.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place {
-    pub parcel: String,
-    pub group: u32,
 }
 
 /// A site, and how it was last heard.

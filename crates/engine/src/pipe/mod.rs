@@ -32,6 +32,16 @@ pub enum PipeError {
     Refused(String),
 }
 
+impl PipeError {
+    /// Whether another try over a new connection may go better.
+    pub fn is_broken(&self) -> bool {
+        match self {
+            Self::Dropped | Self::TimedOut | Self::Host(HostError::Dropped { .. }) => true,
+            Self::Host(_) | Self::Refused(_) => false,
+        }
+    }
+}
+
 /// A program that ran at the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {

@@ -1,8 +1,25 @@
 //! Remote targets: systems that take whole runs and take them through their attempts without us.
+//!
+//! A site is told about runs in parcels and asked about all of its runs at once. What it says is mirrored; how a run
+//! goes on is decided there, by the same rules (`core::run::decide`).
+
+mod slurm;
+mod worker;
 
 use serde::{Deserialize, Serialize};
-use trainyard_core::spec::{ResumeBy, TargetSpec};
-use trainyard_core::time::Span;
+use trainyard_agent::look::{Fate, Finding};
+use trainyard_agent::order::Secrets;
+use trainyard_agent::parcel::Parcel;
+use trainyard_core::id::RunId;
+use trainyard_core::plan::slurm::Facts;
+use trainyard_core::spec::{JobSpec, ResumeBy, TargetSpec};
+use trainyard_core::time::{Instant, Span};
+
+use crate::pipe::PipeError;
+use crate::target::SubmitError;
+
+pub use slurm::{Slurm, job_name, script};
+pub use worker::{News, Reach, Task, Worker, depot_of, open};
 
 /// How a site is told about the runs of a submission: what was decided when it was planned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,7 +29,96 @@ pub struct SitePlan {
     pub pack: u32,
     /// Programs that share an allocation at any one time.
     pub lanes: u32,
+    /// Allocations that one submission may ask for.
+    pub most_groups: u32,
     pub by: ResumeBy,
+    /// The time limit of an allocation.
     pub limit: Option<Span>,
+    /// Between the scheduler's SIGTERM and its SIGKILL.
     pub notice: Span,
+    /// What the probe said, for kinds that have one.
+    pub facts: Option<Facts>,
+}
+
+/// Where a site keeps an attempt: the parcel and the group in it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Place {
+    pub parcel: String,
+    pub group: u32,
+}
+
+/// A parcel on its way.
+#[derive(Debug, Clone)]
+pub struct Shipment {
+    pub parcel: Parcel,
+    pub plan: SitePlan,
+    pub secrets: Secrets,
+}
+
+/// A run somebody wants to hear about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    pub run: RunId,
+    pub place: Place,
+    pub job: String,
+    /// Results up to this attempt are known.
+    pub known: u32,
+    /// It was seen to have begun.
+    pub begun: bool,
+    pub sent: Instant,
+    /// All tasks of its array are turns of this one group.
+    pub sequential: bool,
+    /// Runs to an allocation.
+    pub pack: u32,
+}
+
+/// What a site says about a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen {
+    pub run: RunId,
+    pub queue: InQueue,
+    /// What lies in its folder; not looked for where there can be nothing yet.
+    pub finding: Option<Finding>,
+}
+
+/// Where a run stands with the scheduler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InQueue {
+    /// In plain words why.
+    Waiting {
+        why: Option<String>,
+    },
+    Running,
+    /// It will not be begun, or be begun again.
+    Over(Over),
+    /// The scheduler does not know it, or no more.
+    Absent,
+    /// In a state that this yard does not know; shown as it is.
+    Other {
+        state: String,
+    },
+}
+
+/// How the scheduler says it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Over {
+    Ended,
+    Cancelled,
+    TimeLimit,
+    Preempted,
+    NodeFailure,
+    OutOfMemory,
+    Failed { how: String },
+}
+
+/// Speaks to one system, decides nothing, remembers nothing.
+pub trait Site {
+    /// Submitting a parcel twice executes it once.
+    fn submit(&mut self, shipment: &Shipment) -> Result<(), SubmitError>;
+    /// One query for all.
+    fn observe(&mut self, asked: &[Asked]) -> Result<Vec<Seen>, PipeError>;
+    /// Stopping what has ended, or was never there, is no error. With `insist` no grace is given.
+    fn cancel(&mut self, asked: &[Asked], insist: bool) -> Result<(), PipeError>;
+    /// Makes sure that an attempt the scheduler does not know is not begun any more, or finds out how it ended.
+    fn settle(&mut self, run: RunId, attempt: u32, job: &JobSpec) -> Result<Fate, PipeError>;
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use trainyard_agent::order::{Order, Secrets};
 use trainyard_core::id::Token;
-use trainyard_core::spec::{SecretRef, Setting};
+use trainyard_core::spec::{JobSpec, SecretRef, Setting};
 
 use super::keep::Active;
 use crate::home::locate;
@@ -49,16 +49,20 @@ pub(super) async fn submit(
     project: PathBuf,
 ) -> Submission {
     let token = order.token.clone();
-    let outcome = match reveal_all(&order, &known, &project).await {
+    let outcome = match reveal_all(&order.job, &known, &project).await {
         Ok(secrets) => local.submit(order, secrets).await.map(drop),
         Err(why) => Err(SubmitError::Refused(why)),
     };
     Submission { token, outcome }
 }
 
-async fn reveal_all(order: &Order, known: &BTreeMap<String, String>, project: &Path) -> Result<Secrets, String> {
+pub(super) async fn reveal_all(
+    job: &JobSpec,
+    known: &BTreeMap<String, String>,
+    project: &Path,
+) -> Result<Secrets, String> {
     let mut secrets = Secrets::default();
-    for (name, setting) in &order.job.env {
+    for (name, setting) in &job.env {
         if let Setting::Secret(reference) = setting {
             let value = reveal(reference, known, project).await;
             let value = value.map_err(|why| format!("the secret for {name}: {why}"))?;
@@ -68,8 +72,8 @@ async fn reveal_all(order: &Order, known: &BTreeMap<String, String>, project: &P
     Ok(secrets)
 }
 
-pub(super) fn has_secrets(order: &Order) -> bool {
-    order.job.env.values().any(|setting| matches!(setting, Setting::Secret(_)))
+pub(super) fn has_secrets(job: &JobSpec) -> bool {
+    job.env.values().any(|setting| matches!(setting, Setting::Secret(_)))
 }
 
 /// The value, or what is wrong with the reference; never both in one text.

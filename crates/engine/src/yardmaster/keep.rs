@@ -1,8 +1,10 @@
 //! What the yardmaster has in hand: open runs, what they wait for, and what is not yet in the ledger.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::rc::Rc;
 
+use trainyard_agent::disk::now;
 use trainyard_agent::order::{AttemptResult, Metrics, Source};
 use trainyard_agent::site;
 use trainyard_core::id::{RunId, Token};
@@ -10,7 +12,10 @@ use trainyard_core::plan::slots::{Slot, Slots};
 use trainyard_core::run::{Effect, Ending, Event, Outcome, State, decide};
 use trainyard_core::time::{Instant, Span};
 
+use super::mirror::Missing;
+use super::remote::parcel_id;
 use crate::ledger::{Batch, Change, Ledger, LedgerError, OpenRun, Request};
+use crate::site::Place;
 use crate::target::{Handle, News, Observation};
 
 /// An open run and its batch.
@@ -19,6 +24,12 @@ pub(super) struct Active {
     pub(super) open: OpenRun,
     pub(super) batch: Rc<Batch>,
     pub(super) slot: Option<Slot>,
+    /// At a site: where, since when, what of it is known here.
+    pub(super) place: Option<Place>,
+    pub(super) sent: Instant,
+    pub(super) known: u32,
+    pub(super) note: Option<String>,
+    pub(super) missing: Option<Missing>,
     metrics: Metrics,
 }
 
@@ -38,6 +49,10 @@ pub(super) struct Keep {
     pub(super) effects: Vec<(RunId, Effect)>,
     /// Attempts whose fate is to be found out.
     pub(super) doubts: BTreeSet<Token>,
+    /// Parcels to be sent once the changes are in the ledger.
+    pub(super) parcels: BTreeSet<String>,
+    /// Runs that are to go to sites.
+    outgoing: Vec<RunId>,
     batches: HashMap<i64, Rc<Batch>>,
     delayed: BTreeMap<(Instant, i64), RunId>,
     last_seq: i64,
@@ -51,6 +66,8 @@ impl Keep {
             changes: Vec::new(),
             effects: Vec::new(),
             doubts: BTreeSet::new(),
+            parcels: BTreeSet::new(),
+            outgoing: Vec::new(),
             batches: HashMap::new(),
             delayed: BTreeMap::new(),
             last_seq: 0,
@@ -63,8 +80,21 @@ impl Keep {
         for open in ledger.open_after(self.last_seq)? {
             let batch = self.batch(ledger, open.batch)?;
             let attempts = if open.run.last_attempt > 0 { ledger.attempts(open.seq)? } else { Vec::new() };
-            let slot = attempts.into_iter().next_back().map(|attempt| attempt.slot);
-            found.push(Active { open, batch, slot, metrics: Metrics::new() });
+            let known = attempts.iter().filter(|attempt| attempt.result.is_some()).map(|attempt| attempt.number).max();
+            let last = attempts.into_iter().next_back();
+            let sent = last.as_ref().map_or_else(now, |attempt| attempt.created);
+            let (slot, place) = last.map(|attempt| (attempt.slot, attempt.place)).unzip();
+            found.push(Active {
+                open,
+                batch,
+                slot,
+                place: place.flatten(),
+                sent,
+                known: known.unwrap_or(0),
+                note: None,
+                missing: None,
+                metrics: Metrics::new(),
+            });
         }
         Ok(found)
     }
@@ -113,6 +143,12 @@ impl Keep {
                 self.runs.insert(id, active);
                 self.queue(id, not_before, now);
             }
+            _ if active.batch.site.is_some() => {
+                // Whether it arrived is not known; sending it again finds out.
+                let unsure = matches!(state, State::Starting { .. });
+                self.parcels.extend(active.place.iter().filter(|_| unsure).map(|place| place.parcel.clone()));
+                self.runs.insert(id, active);
+            }
             (_, slot) => {
                 if let Some(slot) = slot {
                     self.slots.adopt(id, slot.clone());
@@ -128,6 +164,8 @@ impl Keep {
         let (seq, demand) = (active.open.seq, active.batch.demand());
         if let Some(later) = not_before.filter(|at| *at > now) {
             self.delayed.insert((later, seq), id);
+        } else if active.batch.site.is_some() {
+            self.outgoing.push(id);
         } else if let Some(why) = self.slots.capacity().refuse(&demand) {
             self.happen(id, &Event::Refused { why: why.clone() }, &why, now);
         } else {
@@ -141,6 +179,7 @@ impl Keep {
             let id = entry.remove();
             self.queue(id, None, now);
         }
+        self.pack(now);
         while let Some((id, slot)) = self.slots.start_next() {
             let Some(active) = self.runs.get_mut(&id) else { continue };
             active.slot = Some(slot.clone());
@@ -149,6 +188,52 @@ impl Keep {
             self.happen(id, &Event::Placed, "", now);
             self.changes.push(Change::Attempt { seq, number, token, slot, place: None, at: now });
         }
+    }
+
+    /// Runs for sites go out in parcels of one submission each.
+    fn pack(&mut self, now: Instant) {
+        let mut by_batch: BTreeMap<i64, Vec<(i64, RunId)>> = BTreeMap::new();
+        for id in std::mem::take(&mut self.outgoing) {
+            // It may have been cancelled since.
+            if let Some(active) = self.runs.get(&id).filter(|active| active.open.run.state.attempt().is_none()) {
+                by_batch.entry(active.open.batch).or_default().push((active.open.seq, id));
+            }
+        }
+        for mut runs in by_batch.into_values() {
+            runs.sort_unstable();
+            runs.dedup();
+            let first = runs.first().and_then(|(_, id)| self.runs.get(id));
+            let Some(plan) = first.and_then(|active| active.batch.site.clone()) else { continue };
+            let pack = plan.pack.max(1) as usize;
+            for portion in runs.chunks(pack * plan.most_groups.max(1) as usize) {
+                let parcel = parcel_id();
+                for (group, members) in (0..).zip(portion.chunks(pack)) {
+                    let place = Place { parcel: parcel.clone(), group };
+                    members.iter().for_each(|(_, id)| self.send(*id, place.clone(), now));
+                }
+                self.parcels.insert(parcel);
+            }
+        }
+    }
+
+    pub(super) fn runs_of(&self, parcel: &str) -> Vec<RunId> {
+        let of_it = |active: &&Active| active.place.as_ref().is_some_and(|place| place.parcel == parcel);
+        self.runs.values().filter(of_it).map(|active| active.open.id).collect()
+    }
+
+    pub(super) fn project_of(&self, parcel: &str) -> PathBuf {
+        let first = self.runs_of(parcel).first().and_then(|run| self.runs.get(run));
+        first.map(|active| active.batch.project.clone()).unwrap_or_default()
+    }
+
+    fn send(&mut self, id: RunId, place: Place, now: Instant) {
+        let Some(active) = self.runs.get_mut(&id) else { return };
+        (active.place, active.sent, active.missing) = (Some(place.clone()), now, None);
+        let (seq, number) = (active.open.seq, active.open.run.last_attempt + 1);
+        let slot = Slot { demand: active.batch.demand(), devices: Vec::new() };
+        self.happen(id, &Event::Placed, "", now);
+        let token = Token::new(id, number);
+        self.changes.push(Change::Attempt { seq, number, token, slot, place: Some(place), at: now });
     }
 
     /// Attempts in doubt that are still somebody's.
@@ -175,6 +260,7 @@ impl Keep {
         active.open.run = decision.next.clone();
         let occupies = decision.next.state.attempt().is_some();
         let has_ended = decision.next.state.has_ended();
+        let at_site = active.batch.site.is_some();
         let change = Change::State { seq: active.open.seq, run: decision.next, at: now, what: what.to_owned() };
         self.changes.push(change);
         if !occupies {
@@ -183,6 +269,8 @@ impl Keep {
         for effect in decision.effects {
             match effect {
                 Effect::Queue { not_before } => self.queue(id, not_before, now),
+                // Its parcel goes by itself.
+                Effect::Submit { .. } if at_site => {}
                 Effect::Submit { .. } | Effect::Stop { .. } => self.effects.push((id, effect)),
             }
         }
@@ -235,8 +323,13 @@ impl Keep {
     }
 
     pub(super) fn beat(&mut self, token: &Token, metrics: Metrics) {
-        let active = token.parts().and_then(|(run, _)| self.runs.get_mut(&run));
-        if let Some(active) = active.filter(|active| active.metrics != metrics) {
+        if let Some((run, _)) = token.parts() {
+            self.beat_of(run, metrics);
+        }
+    }
+
+    pub(super) fn beat_of(&mut self, run: RunId, metrics: Metrics) {
+        if let Some(active) = self.runs.get_mut(&run).filter(|active| active.metrics != metrics) {
             active.metrics.clone_from(&metrics);
             self.changes.push(Change::Metrics { seq: active.open.seq, metrics });
         }

@@ -8,7 +8,10 @@ mod call;
 mod effects;
 mod keep;
 mod lock;
+mod mirror;
+mod remote;
 mod serve;
+mod sites;
 mod socket;
 
 pub use call::{CallError, Caller, Start};

@@ -17,9 +17,12 @@ use trainyard_core::run::{Effect, Event};
 use super::effects::{self, Submission};
 use super::keep::Keep;
 use super::lock::{Lock, LockError};
+use super::remote::Remote;
+use super::sites::{Revealed, Unsent};
 use super::socket::{self, Answer, Visit};
 use crate::home::Home;
 use crate::ledger::{Commit, Ledger, LedgerError};
+use crate::site::{self, Reach};
 use crate::target::{Declared, Local, News, SubmitError, Target, capacity};
 
 /// How a yardmaster behaves on this machine.
@@ -29,6 +32,10 @@ pub struct Settings {
     pub depot: Depot,
     /// Leaves after this long without an open run or a visitor.
     pub idle: Duration,
+    /// How sites are reached.
+    pub reach: Reach,
+    /// The pause between questions to a site, if it is not ours to choose.
+    pub pace: Option<Duration>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +49,7 @@ pub enum YardmasterError {
 }
 
 /// A ledger that refuses (a full disk) and attempts in doubt are tried again this often.
-const AGAIN: Duration = Duration::from_secs(1);
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
 /// Attempts of agents that others started report to nobody.
 const LOOK: Duration = Duration::from_secs(2);
 /// Agents without work are kept this long.
@@ -62,20 +69,26 @@ pub async fn serve(home: &Home, settings: Settings, ready: impl FnOnce()) -> Res
     done
 }
 
-struct Yardmaster {
+pub(super) struct Yardmaster {
     ledger: Ledger,
-    settings: Settings,
+    pub(super) settings: Settings,
     /// What the slot table was made from.
     declared: Option<Declared>,
     local: Rc<Local>,
-    keep: Keep,
-    secrets: BTreeMap<String, String>,
+    pub(super) remote: Remote,
+    site_news: mpsc::UnboundedReceiver<site::News>,
+    revealed_news: mpsc::UnboundedReceiver<Revealed>,
+    pub(super) revealed: mpsc::UnboundedSender<Revealed>,
+    /// Parcels that could not be sent, until they are tried again.
+    pub(super) unsent: BTreeMap<String, Unsent>,
+    pub(super) keep: Keep,
+    pub(super) secrets: BTreeMap<String, String>,
     news: mpsc::UnboundedReceiver<News>,
     submissions: mpsc::UnboundedReceiver<Submission>,
     submitted: mpsc::UnboundedSender<Submission>,
     changes: watch::Sender<u64>,
     /// One clone per visitor.
-    stay: Rc<()>,
+    pub(super) stay: Rc<()>,
     busy_until: Clock,
     /// When [`Yardmaster::on_time`] was last.
     looked: Clock,
@@ -89,12 +102,20 @@ impl Yardmaster {
     fn new(ledger: Ledger, settings: Settings) -> Self {
         let (sender, news) = mpsc::unbounded_channel();
         let (submitted, submissions) = mpsc::unbounded_channel();
+        let (heard, site_news) = mpsc::unbounded_channel();
+        let (revealed, revealed_news) = mpsc::unbounded_channel();
+        let remote = Remote::new(settings.reach.clone(), heard, settings.pace);
         let local = Local::new(settings.depot.clone(), Declared::default(), settings.program.clone(), sender);
         Self {
             ledger,
             keep: Keep::new(Slots::new(Capacity::default())),
             declared: None,
             local: Rc::new(local),
+            remote,
+            site_news,
+            revealed,
+            revealed_news,
+            unsent: BTreeMap::new(),
             settings,
             secrets: BTreeMap::new(),
             news,
@@ -122,6 +143,8 @@ impl Yardmaster {
                 biased;
                 _ = terminate.recv() => return Ok(()),
                 Some(news) = self.news.recv() => self.keep.hear(news, now()),
+                Some(news) = self.site_news.recv() => self.hear_site(news),
+                Some((shipment, secrets)) = self.revealed_news.recv() => self.send_revealed(shipment, secrets),
                 Some(submission) = self.submissions.recv() => self.take_note(submission),
                 Some(visit) = visitors.recv() => if !self.welcome(visit).await { return Ok(()) },
                 Ok((stream, _)) = listener.accept() => {
@@ -148,6 +171,7 @@ impl Yardmaster {
         if same {
             self.take_up().await;
             self.settle().await;
+            self.remote.hurry();
         }
         // A visitor that has left already needs no answer.
         let _ = visit.answer.send(if same { Answer::Seen } else { Answer::Leaving });
@@ -169,9 +193,12 @@ impl Yardmaster {
     async fn try_take_up(&mut self) -> Result<(), LedgerError> {
         loop {
             let found = self.keep.fetch(&self.ledger)?;
-            let Some(newest) = found.last() else { break };
+            if found.is_empty() {
+                break;
+            }
             // The newest submission knows best what the machine is.
-            if self.declared.as_ref() != Some(&newest.batch.declared) {
+            let newest = found.iter().rev().find(|active| active.batch.site.is_none());
+            if let Some(newest) = newest.filter(|it| self.declared.as_ref() != Some(&it.batch.declared)) {
                 let declared = newest.batch.declared.clone();
                 self.keep.slots.resize(capacity(&declared).await);
                 self.declared = Some(declared);
@@ -198,8 +225,12 @@ impl Yardmaster {
                 self.changes.send_modify(|count| *count += 1);
             }
             let effects = std::mem::take(&mut self.keep.effects);
+            self.stop_at_sites(&effects);
             for (run, effect) in effects {
                 self.act(run, effect).await;
+            }
+            for parcel in std::mem::take(&mut self.keep.parcels) {
+                self.ship(parcel);
             }
             if self.keep.changes.is_empty() && self.keep.effects.is_empty() {
                 break;
@@ -228,7 +259,7 @@ impl Yardmaster {
                 let Some(active) = self.keep.runs.get(&run) else { return };
                 let (order, project) = (effects::order(active, attempt), active.batch.project.clone());
                 let (local, known, submitted) = (Rc::clone(&self.local), self.secrets.clone(), self.submitted.clone());
-                if effects::has_secrets(&order) {
+                if effects::has_secrets(&order.job) {
                     let submitting =
                         async move { drop(submitted.send(effects::submit(local, order, known, project).await)) };
                     tokio::task::spawn_local(submitting);
@@ -238,7 +269,7 @@ impl Yardmaster {
                 }
             }
             Effect::Stop { attempt } => {
-                if let Some(active) = self.keep.runs.get(&run) {
+                if let Some(active) = self.keep.runs.get(&run).filter(|active| active.batch.site.is_none()) {
                     effects::stop(&self.local, active, attempt).await;
                 }
             }
@@ -263,6 +294,15 @@ impl Yardmaster {
 
     async fn on_time(&mut self) {
         self.looked = Clock::now();
+        let due: Vec<String> = self
+            .unsent
+            .iter()
+            .filter(|(_, unsent)| unsent.next <= self.looked)
+            .map(|(parcel, _)| parcel.clone())
+            .collect();
+        due.into_iter().for_each(|parcel| self.ship(parcel));
+        self.remote.ask(&self.keep);
+        self.remote.dismiss(&self.keep);
         for (token, status) in self.local.adopted() {
             if let Some(status) = status {
                 self.keep.beat(&token, status.metrics);
@@ -281,7 +321,8 @@ impl Yardmaster {
         if self.refused || self.unread || !self.keep.doubts.is_empty() {
             pause = pause.min(AGAIN);
         }
-        let wake = self.looked + pause;
+        let unsent = self.unsent.values().map(|unsent| unsent.next);
+        let wake = unsent.chain(self.remote.next_wake()).fold(self.looked + pause, Clock::min);
         let due =
             self.keep.next_wake().map(|at| Clock::now() + at.since(now()).as_duration() + Duration::from_millis(1));
         due.map_or(wake, |due| wake.min(due))

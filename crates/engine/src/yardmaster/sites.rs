@@ -1,0 +1,153 @@
+//! The yardmaster and its sites: parcels go out, answers come in.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::Instant as Clock;
+use trainyard_agent::disk::now;
+use trainyard_agent::order::Secrets;
+use trainyard_core::id::RunId;
+use trainyard_core::run::{Effect, Event};
+use trainyard_core::spec::TargetSpec;
+
+use super::mirror::Follow;
+use super::serve::{AGAIN, Yardmaster};
+use super::{effects, remote};
+use crate::ledger::Change;
+use crate::site::{self, Asked, Shipment};
+use crate::target::SubmitError;
+
+/// A parcel that could not be sent is tried again after this long at the latest.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// A parcel that is on its way, or could not be sent.
+pub(super) struct Unsent {
+    pub(super) next: Clock,
+    pause: Duration,
+}
+
+/// A parcel whose secrets were looked up.
+pub(super) type Revealed = (Shipment, Result<Secrets, String>);
+
+impl Yardmaster {
+    /// Secrets are looked up beside the loop: asking for one may take a while.
+    pub(super) fn ship(&mut self, parcel: String) {
+        let Some(shipment) = remote::shipment(&self.keep, &parcel, Secrets::default()) else {
+            self.unsent.remove(&parcel);
+            return;
+        };
+        let unsent = self.unsent.entry(parcel).or_insert(Unsent { next: Clock::now(), pause: AGAIN });
+        // Until it is answered, nobody else tries.
+        unsent.next = Clock::now() + Duration::from_secs(3600);
+        let project = self.keep.project_of(&shipment.parcel.id);
+        if !effects::has_secrets(&shipment.parcel.job) {
+            self.remote.tell(&shipment.plan.target.clone(), site::Task::Submit(Box::new(shipment)));
+            return;
+        }
+        let (known, revealed) = (self.secrets.clone(), self.revealed.clone());
+        tokio::task::spawn_local(async move {
+            let secrets = effects::reveal_all(&shipment.parcel.job, &known, &project).await;
+            drop(revealed.send((shipment, secrets)));
+        });
+    }
+
+    pub(super) fn send_revealed(&mut self, mut shipment: Shipment, secrets: Result<Secrets, String>) {
+        match secrets {
+            Ok(secrets) => {
+                shipment.secrets = secrets;
+                self.remote.tell(&shipment.plan.target.clone(), site::Task::Submit(Box::new(shipment)));
+            }
+            Err(why) => self.shipped(&shipment.parcel.id, Err(SubmitError::Refused(why))),
+        }
+    }
+
+    fn shipped(&mut self, parcel: &str, outcome: Result<(), SubmitError>) {
+        let runs = self.keep.runs_of(parcel);
+        let Some(site) = runs.first().and_then(|run| self.keep.runs.get(run)).map(|active| active.batch.target.clone())
+        else {
+            self.unsent.remove(parcel);
+            return;
+        };
+        let problem = match outcome {
+            Ok(()) => {
+                self.unsent.remove(parcel);
+                for run in runs {
+                    self.keep.accepted(run, now());
+                }
+                None
+            }
+            Err(SubmitError::Refused(why)) => {
+                self.unsent.remove(parcel);
+                for run in runs {
+                    self.keep.happen(run, &Event::Refused { why: why.clone() }, &why, now());
+                }
+                None
+            }
+            Err(SubmitError::Unreachable(error) | SubmitError::Unsure(error)) => {
+                if let Some(unsent) = self.unsent.get_mut(parcel) {
+                    unsent.pause = (unsent.pause * 2).min(LONGEST);
+                    unsent.next = Clock::now() + self.settings.pace.unwrap_or(unsent.pause);
+                }
+                Some(error.to_string())
+            }
+        };
+        self.keep.changes.push(Change::Site { name: site, at: now(), problem });
+    }
+
+    pub(super) fn hear_site(&mut self, news: site::News) {
+        let watched = Rc::strong_count(&self.stay) > 1;
+        match news {
+            site::News::Submitted { parcel, outcome } => self.shipped(&parcel, outcome),
+            site::News::Settled { run, attempt, fate } => self.keep.settled(run, attempt, fate, now()),
+            site::News::Unanswered { site, at, problem } => {
+                self.remote.answered(&site, false, watched);
+                self.keep.changes.push(Change::Site { name: site, at, problem: Some(problem) });
+            }
+            site::News::Seen { site, at, seen } => {
+                let (mut moved, mut cancel) = (false, BTreeMap::<bool, Vec<Asked>>::new());
+                for seen in seen {
+                    let run = seen.run;
+                    let follow = self.keep.seen(seen, now());
+                    moved |= follow != Follow::Nothing;
+                    let Some(active) = self.keep.runs.get(&run) else { continue };
+                    let Some(plan) = &active.batch.site else { continue };
+                    match follow {
+                        Follow::Settle { attempt } => {
+                            let (target, job) = (plan.target.clone(), Box::new(active.batch.job.clone()));
+                            self.remote.tell(&target, site::Task::Settle { run, attempt, job });
+                        }
+                        Follow::Cancel { insist } => cancel.entry(insist).or_default().extend(active.question()),
+                        Follow::Nothing | Follow::Moved => {}
+                    }
+                }
+                if let Some(target) = self.keep.target_of(&site) {
+                    for (insist, asked) in cancel {
+                        self.remote.tell(&target, site::Task::Cancel { asked, insist });
+                    }
+                }
+                self.remote.answered(&site, moved, watched);
+                self.keep.changes.push(Change::Site { name: site, at, problem: None });
+            }
+        }
+    }
+
+    /// One task for all runs of a site that are to stop.
+    pub(super) fn stop_at_sites(&mut self, effects: &[(RunId, Effect)]) {
+        let mut by_site: BTreeMap<String, (TargetSpec, Vec<Asked>)> = BTreeMap::new();
+        for (run, effect) in effects {
+            let Effect::Stop { .. } = effect else { continue };
+            let Some(active) = self.keep.runs.get(run) else { continue };
+            if let (Some(plan), Some(asked)) = (&active.batch.site, active.question()) {
+                by_site
+                    .entry(plan.target.name.clone())
+                    .or_insert_with(|| (plan.target.clone(), Vec::new()))
+                    .1
+                    .push(asked);
+            }
+        }
+        for (target, asked) in by_site.into_values() {
+            self.remote.tell(&target, site::Task::Cancel { asked, insist: false });
+        }
+    }
+}
