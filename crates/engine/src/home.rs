@@ -62,6 +62,19 @@ impl Home {
         self.state.join("scans").join(name.get(..32).unwrap_or_default())
     }
 
+    /// What is known about a site.
+    pub fn site(&self, target: &str) -> PathBuf {
+        self.state.join("sites").join(format!("{target}.json"))
+    }
+
+    /// Sockets of kept connections. Their paths must be short, wherever the home is.
+    pub fn sockets(&self) -> PathBuf {
+        let name = blake3::hash(self.state.as_os_str().as_encoded_bytes()).to_hex();
+        let user = rustix::process::getuid().as_raw();
+        let name = name.get(..8).unwrap_or_default();
+        std::env::temp_dir().join(format!("yard-{user}-{name}"))
+    }
+
     pub fn state(&self) -> &Path {
         &self.state
     }

@@ -8,16 +8,19 @@ use std::time::Duration;
 use trainyard_agent::depot::Depot;
 use trainyard_agent::disk::now;
 use trainyard_agent::order::Source;
-use trainyard_core::id::RunId;
+use trainyard_core::id::{Digest, RunId};
 use trainyard_core::plan::arguments::{ArgumentError, Invocation, command_line};
+use trainyard_core::plan::slurm::{self, Facts};
 use trainyard_core::run::{Policy, Run};
-use trainyard_core::spec::{GpuLimit, JobSpec, Limits, TargetKind, TargetSpec};
+use trainyard_core::spec::{GpuLimit, JobSpec, Limits, ResumeBy, SlurmSpec, TargetKind, TargetSpec};
 use trainyard_core::template::Values;
+use trainyard_core::time::Span;
 use trainyard_core::value::Params;
 
 use crate::home::{Home, locate};
 use crate::ledger::{Batch, Ledger, LedgerError, NewRun};
-use crate::provenance::inquire;
+use crate::provenance::{Provenance, inquire};
+use crate::site::SitePlan;
 use crate::snapshot::{self, Rules, SnapshotError};
 use crate::target::Declared;
 
@@ -44,11 +47,17 @@ pub struct Plan {
     pub cache: PathBuf,
     pub job: JobSpec,
     pub target: String,
-    pub declared: Declared,
-    pub depot: Depot,
+    pub destination: Destination,
     pub extra: Vec<String>,
     pub env: BTreeMap<String, String>,
     pub runs: Vec<PlannedRun>,
+}
+
+/// Where the runs of a plan go.
+#[derive(Debug, Clone)]
+pub enum Destination {
+    Here { declared: Declared, depot: Depot },
+    Site(Box<SitePlan>),
 }
 
 #[derive(Debug, Clone)]
@@ -68,6 +77,10 @@ pub enum SubmitError {
     Kind { target: String, kind: &'static str },
     #[error("job `{job}` runs in an image, which this yard cannot do yet")]
     Image { job: String },
+    #[error("`jobs.{job}`: `in-place` runs in the folder of this machine, and `{target}` is another")]
+    InPlace { job: String, target: String },
+    #[error("`{target}` would not run it: {why}")]
+    Refused { target: String, why: String },
     #[error("job `{job}` runs in place: several runs at once would share one folder")]
     SharedFolder { job: String },
     #[error(transparent)]
@@ -76,11 +89,9 @@ pub enum SubmitError {
     Ledger(#[from] LedgerError),
 }
 
-/// Checks everything that can be checked here.
-pub fn plan(wish: &Wish<'_>, home: &Home) -> Result<Plan, SubmitError> {
-    let TargetKind::Local(limits) = &wish.target.kind else {
-        return Err(SubmitError::Kind { target: wish.target.name.clone(), kind: wish.target.kind.name() });
-    };
+/// Checks everything that can be checked here. `facts` is what is known of a SLURM site.
+pub fn plan(wish: &Wish<'_>, home: &Home, facts: Option<&Facts>) -> Result<Plan, SubmitError> {
+    let destination = destination(wish, home, facts)?;
     if wish.job.image.is_some() {
         return Err(SubmitError::Image { job: wish.job.name.clone() });
     }
@@ -90,17 +101,59 @@ pub fn plan(wish: &Wish<'_>, home: &Home) -> Result<Plan, SubmitError> {
     let seeds: Vec<Option<u64>> =
         if wish.seeds.is_empty() { vec![None] } else { wish.seeds.iter().copied().map(Some).collect() };
     let runs = seeds.into_iter().map(|seed| plan_run(wish, seed)).collect::<Result<_, _>>()?;
+    let is_here = matches!(destination, Destination::Here { .. });
     Ok(Plan {
         project: wish.project.to_owned(),
         rules: wish.rules.clone(),
         cache: home.scan_cache(wish.project),
         job: wish.job.clone(),
         target: wish.target.name.clone(),
-        declared: declared(limits),
-        depot: depot(wish, home),
+        destination,
         extra: wish.extra.clone(),
-        env: wish.env.clone(),
+        // A site has paths and programs of its own.
+        env: if is_here { wish.env.clone() } else { BTreeMap::new() },
         runs,
+    })
+}
+
+fn destination(wish: &Wish<'_>, home: &Home, facts: Option<&Facts>) -> Result<Destination, SubmitError> {
+    let target = wish.target;
+    if wish.job.in_place && !matches!(target.kind, TargetKind::Local(_)) {
+        return Err(SubmitError::InPlace { job: wish.job.name.clone(), target: target.name.clone() });
+    }
+    match &target.kind {
+        TargetKind::Local(limits) => Ok(Destination::Here { declared: declared(limits), depot: depot(wish, home) }),
+        TargetKind::Slurm(slurm) => slurm_plan(wish, slurm, facts).map(|plan| Destination::Site(Box::new(plan))),
+        other => Err(SubmitError::Kind { target: target.name.clone(), kind: other.name() }),
+    }
+}
+
+/// SLURM's own default between SIGTERM and SIGKILL.
+const KILL_WAIT: Span = Span::seconds(30);
+
+fn slurm_plan(wish: &Wish<'_>, target: &SlurmSpec, facts: Option<&Facts>) -> Result<SitePlan, SubmitError> {
+    let refused = |why: String| SubmitError::Refused { target: wish.target.name.clone(), why };
+    let facts = facts.cloned().unwrap_or_default();
+    if let Some(why) = slurm::refuse(wish.job, target, &facts) {
+        return Err(refused(why));
+    }
+    let pack = slurm::runs_per_group(wish.job);
+    let runs = u32::try_from(wish.seeds.len().max(1)).unwrap_or(u32::MAX);
+    let attempts = wish.job.resume.attempts;
+    // An array of turns serves one group, so each gets one of its own.
+    let by_array = target.resume_by == Some(ResumeBy::Array);
+    let groups = if by_array { 1 } else { runs.div_ceil(pack) };
+    let by = slurm::mechanism(target, &facts, groups, attempts).map_err(|error| refused(error.to_string()))?;
+    let alone = by == ResumeBy::Array && attempts > 1;
+    Ok(SitePlan {
+        target: wish.target.clone(),
+        pack,
+        lanes: slurm::lanes(wish.job),
+        most_groups: if alone { 1 } else { facts.array_size().max(1) },
+        by,
+        limit: slurm::allocation_time(wish.job, target, &facts),
+        notice: facts.settings.known().and_then(|settings| settings.kill_wait).unwrap_or(KILL_WAIT),
+        facts: Some(facts),
     })
 }
 
@@ -145,27 +198,55 @@ pub fn declared(limits: &Limits) -> Declared {
 /// Git has had as long as the snapshot took; a large repository that nobody has looked at for long takes longer.
 const GIT_PATIENCE: Duration = Duration::from_millis(50);
 
-/// Afterwards the ledger holds all runs of the plan, or none.
-pub fn carry_out(plan: Plan, ledger: &mut Ledger) -> Result<Vec<RunId>, SubmitError> {
+/// Puts the code where the runs will find it. Interrupted, it leaves nothing but contents that the next try need not send.
+pub fn deliver(plan: &Plan, courier: &mut dyn Courier) -> Result<Delivered, SubmitError> {
     let inquiry = inquire(&plan.project);
-    let source = if plan.job.in_place {
-        Source::InPlace(plan.project.clone())
-    } else {
-        Source::Snapshot(snapshot::take(&plan.project, &plan.rules, &plan.cache, &plan.depot)?.digest)
+    let (source, depot) = match &plan.destination {
+        Destination::Here { depot, .. } if plan.job.in_place => (Source::InPlace(plan.project.clone()), depot.clone()),
+        Destination::Here { depot, .. } => {
+            let taken = snapshot::take(&plan.project, &plan.rules, &plan.cache, depot)?;
+            (Source::Snapshot(taken.digest), depot.clone())
+        }
+        Destination::Site(_) => {
+            let (digest, depot) = courier.bring(plan)?;
+            (Source::Snapshot(digest), depot)
+        }
     };
     let provenance = inquiry.and_then(|inquiry| inquiry.finish(GIT_PATIENCE));
+    Ok(Delivered { source, depot, provenance })
+}
+
+/// Brings code to a site.
+pub trait Courier {
+    fn bring(&mut self, plan: &Plan) -> Result<(Digest, Depot), SubmitError>;
+}
+
+/// Where the code of a plan is now.
+#[derive(Debug, Clone)]
+pub struct Delivered {
+    source: Source,
+    depot: Depot,
+    provenance: Option<Provenance>,
+}
+
+/// Afterwards the ledger holds all runs of the plan, or none.
+pub fn record(plan: Plan, delivered: Delivered, ledger: &mut Ledger) -> Result<Vec<RunId>, SubmitError> {
     let policy = Policy { attempts: plan.job.resume.attempts, on: plan.job.resume.on.clone() };
+    let (declared, site) = match plan.destination {
+        Destination::Here { declared, .. } => (declared, None),
+        Destination::Site(site) => (Declared::default(), Some(*site)),
+    };
     let batch = Batch {
         project: plan.project,
         target: plan.target,
-        declared: plan.declared,
-        depot: plan.depot,
+        declared,
+        depot: delivered.depot,
         job: plan.job,
-        source,
+        source: delivered.source,
         env: plan.env,
         extra: plan.extra,
-        site: None,
-        provenance,
+        site,
+        provenance: delivered.provenance,
     };
     let moment = now();
     let new = |run: PlannedRun| NewRun {

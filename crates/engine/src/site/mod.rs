@@ -3,6 +3,7 @@
 //! A site is told about runs in parcels and asked about all of its runs at once. What it says is mirrored; how a run
 //! goes on is decided there, by the same rules (`core::run::decide`).
 
+mod probe;
 mod slurm;
 mod worker;
 
@@ -18,6 +19,7 @@ use trainyard_core::time::{Instant, Span};
 use crate::pipe::PipeError;
 use crate::target::SubmitError;
 
+pub use probe::Known;
 pub use slurm::{Slurm, job_name, script};
 pub use worker::{News, Reach, Task, Worker, depot_of, open};
 

@@ -1,0 +1,92 @@
+//! A command's own way to a site: the connection may ask its person something, and what is sent is shown.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use trainyard_agent::depot::Depot;
+use trainyard_core::id::Digest;
+use trainyard_core::spec::TargetSpec;
+use trainyard_engine::host::Person;
+use trainyard_engine::pipe::{Pipe, PipeError};
+use trainyard_engine::site::{Known, Reach};
+use trainyard_engine::submit::{Courier, Plan, SubmitError};
+use trainyard_engine::{snapshot, transfer};
+
+use crate::context::Context;
+use crate::error::CommandError;
+
+/// A person who types a second factor needs a while.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub(crate) struct Errand<'a> {
+    context: &'a Context,
+    target: &'a TargetSpec,
+    pipe: Option<Pipe>,
+}
+
+impl<'a> Errand<'a> {
+    pub(crate) fn new(context: &'a Context, target: &'a TargetSpec) -> Self {
+        Self { context, target, pipe: None }
+    }
+
+    /// Connects, asking the person at the terminal what `ssh` wants to know.
+    pub(crate) fn pipe(&mut self) -> Result<&mut Pipe, PipeError> {
+        let pipe = match self.pipe.take() {
+            Some(pipe) => pipe,
+            None => {
+                let reach = self.context.reach().map_err(|error| PipeError::Refused(error.to_string()))?;
+                connect(&reach, self.target)?
+            }
+        };
+        Ok(self.pipe.insert(pipe))
+    }
+
+    /// What is known about the site; asked anew when that is old, unless nothing may be touched.
+    pub(crate) fn known(&mut self, touch_nothing: bool) -> Result<Option<Known>, CommandError> {
+        let path = self.context.home.site(&self.target.name);
+        let recalled = Known::recall(&path, self.target);
+        if touch_nothing || recalled.as_ref().is_some_and(Known::is_fresh) {
+            return Ok(recalled);
+        }
+        self.ask().map(Some)
+    }
+
+    pub(crate) fn ask(&mut self) -> Result<Known, CommandError> {
+        let path = self.context.home.site(&self.target.name);
+        let target = self.target;
+        let known = Known::ask(self.pipe()?, target)?;
+        known.keep(&path);
+        Ok(known)
+    }
+}
+
+fn connect(reach: &Reach, target: &TargetSpec) -> Result<Pipe, PipeError> {
+    let host = reach.host(target)?;
+    let person = if std::io::stdin().is_terminal() { Person::Here } else { Person::Nobody };
+    host.connect(person, PATIENCE)?;
+    reach.pipe(target)
+}
+
+/// A project that is being edited is looked at again this often.
+const TRIES: usize = 3;
+
+impl Courier for Errand<'_> {
+    fn bring(&mut self, plan: &Plan) -> Result<(Digest, Depot), SubmitError> {
+        let printer = self.context.printer;
+        let home = self.context.home.depot();
+        for tries in 1.. {
+            let snapshot = snapshot::scan(&plan.project, &plan.rules, &plan.cache)?;
+            let pipe = self.pipe()?;
+            let mut bar = printer.progress();
+            let sent = transfer::upload(pipe, &snapshot, &mut |progress| bar.show(&progress));
+            drop(bar);
+            match sent {
+                Err(transfer::TransferError::Changed { .. }) if tries < TRIES => continue,
+                other => other?,
+            };
+            snapshot::remember(&snapshot, &home)?;
+            return Ok((snapshot.digest, Depot::new(pipe.depot())));
+        }
+        unreachable!("the last try returns")
+    }
+}

@@ -1,0 +1,80 @@
+//! What is known about a site, asked once and kept for a while.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use trainyard_agent::disk::{Durability, now, read_json, replace_json};
+use trainyard_core::plan::slurm::{Facts, probe_script};
+use trainyard_core::spec::{TargetKind, TargetSpec};
+use trainyard_core::time::{Instant, Span};
+
+use crate::pipe::{Pipe, PipeError};
+
+/// Partitions and limits change rarely; what they were an hour ago is good enough for a plan.
+const FRESH: Span = Span::seconds(3600);
+/// All of the probe's questions together; each has a limit of its own.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A site as it was when it was asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Known {
+    pub at: Instant,
+    /// As the file names them: when they change, it is another site.
+    pub host: Option<String>,
+    pub depot: String,
+    /// The depot as the site knows it.
+    pub root: String,
+    /// The agent's path there.
+    pub agent: String,
+    /// Of a SLURM cluster.
+    pub facts: Option<Facts>,
+}
+
+impl Known {
+    /// What the pipe tells, and for SLURM what its commands do.
+    pub fn ask(pipe: &mut Pipe, target: &TargetSpec) -> Result<Self, PipeError> {
+        let facts = match &target.kind {
+            TargetKind::Slurm(_) => Some(facts(pipe)?),
+            _ => None,
+        };
+        Ok(Self {
+            at: now(),
+            host: host(target),
+            depot: super::depot_of(target),
+            root: pipe.depot().to_owned(),
+            agent: pipe.agent().to_owned(),
+            facts,
+        })
+    }
+
+    /// What was kept, if it is of this site; however old.
+    pub fn recall(path: &Path, target: &TargetSpec) -> Option<Self> {
+        read_json::<Self>(path).filter(|known| known.host == host(target) && known.depot == super::depot_of(target))
+    }
+
+    pub fn is_fresh(&self) -> bool {
+        now().since(self.at) < FRESH
+    }
+
+    /// Keeping is a convenience; a disk that refuses costs the next command a question.
+    pub fn keep(&self, path: &Path) {
+        let made = path.parent().map_or(Ok(()), fs_err::create_dir_all);
+        drop(made.and_then(|()| replace_json(path, self, Durability::Cached)));
+    }
+}
+
+fn host(target: &TargetSpec) -> Option<String> {
+    match &target.kind {
+        TargetKind::Ssh(ssh) => Some(ssh.host.clone()),
+        TargetKind::Slurm(slurm) => slurm.host.clone(),
+        _ => None,
+    }
+}
+
+fn facts(pipe: &mut Pipe) -> Result<Facts, PipeError> {
+    let argv = ["sh".to_owned(), "-s".to_owned()];
+    let ran = pipe.run(&argv, probe_script().as_bytes(), &BTreeMap::new(), PATIENCE)?;
+    Facts::parse(&ran.stdout()).map_err(|error| PipeError::Refused(format!("{error}: {}", ran.stderr().trim())))
+}
