@@ -209,10 +209,13 @@ impl Slurm {
     pub fn kill_node(&self, name: &str) {
         let pid = self.running().nodes[self.turn(name)].take().expect("a living node");
         self.stage.end(pid);
+        // One that is about to end shows no environment any more, so those that were seen are waited for by their id.
+        let mut killed = Vec::new();
         eventually("the end of all processes of the node", || {
             let found = self.on_node(name);
             found.iter().for_each(|pid| processes::kill(*pid));
-            found.is_empty().then_some(())
+            killed.extend(&found);
+            (found.is_empty() && !killed.iter().any(|pid| processes::is_alive(*pid))).then_some(())
         });
     }
 
