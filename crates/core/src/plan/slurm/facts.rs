@@ -2,6 +2,7 @@
 
 mod parse;
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;
 
 pub use parse::ProbeError;
