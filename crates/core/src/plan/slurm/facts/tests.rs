@@ -217,6 +217,17 @@ fn a_site() {
     assert_eq!(facts.array_size(), 500);
 }
 
+/// What could not be asked is unknown; what the site does not have is known.
+#[test]
+fn a_site_without_accounts() {
+    let none = ANSWER.replace("accounting_storage/slurmdbd", "accounting_storage/none");
+    let none = none.replace("@yard-answer associations 0", "@yard-answer associations 1");
+    let facts = Facts::parse(&none).unwrap();
+    assert_eq!((facts.accounting, facts.associations), (Answer::Known(false), Answer::Known(Vec::new())));
+    let facts = Facts::parse(&ANSWER.replace("@yard-answer associations 0", "@yard-answer associations 1")).unwrap();
+    assert!(facts.associations.known().is_none() && facts.accounting.known().is_none());
+}
+
 #[test]
 fn no_answer_is_no_site_without_partitions() {
     let error = |text: &str| Facts::parse(text).unwrap_err().to_string();

@@ -139,8 +139,8 @@ fn lanes_of_a_pack() {
 fn arrays_within_the_site() {
     let mut facts = facts();
     assert_eq!(split(0, &facts), []);
-    assert_eq!(split(1000, &facts), [0..1000]);
-    assert_eq!(split(1001, &facts), [0..1001]);
+    assert_eq!(split(1000, &facts), vec![0..1000; 1]);
+    assert_eq!(split(1001, &facts), vec![0..1001; 1]);
     assert_eq!(split(2500, &facts), [0..1001, 1001..2002, 2002..2500]);
     facts.settings = Answer::Known(Settings { max_array_size: Some(1), ..Settings::default() });
     assert_eq!(split(2, &facts), [0..1, 1..2]);
