@@ -2,6 +2,7 @@
 
 mod parse;
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;
 
 pub use parse::ProbeError;
@@ -24,8 +25,8 @@ pub struct Facts {
     pub partitions: Answer<Vec<Partition>>,
     pub settings: Answer<Settings>,
     pub associations: Answer<Vec<Association>>,
-    /// Whether `sacct` answers; its own words where it does not.
-    pub accounting: Answer<()>,
+    /// Whether the site keeps accounts that `sacct` reads.
+    pub accounting: Answer<bool>,
     /// Versions of the container runtimes on the login node; a node may have others.
     pub apptainer: Answer<Option<String>>,
     pub singularity: Answer<Option<String>>,

@@ -2,6 +2,7 @@
 
 mod refuse;
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;
 
 pub use refuse::refuse;
@@ -58,6 +59,27 @@ fn partition_limit(target: &SlurmSpec, facts: &Facts) -> Option<Span> {
     let partitions = facts.partitions_for(target.partition.as_deref())?;
     let limits: Option<Vec<Span>> = partitions.iter().map(|partition| partition.max_time).collect();
     limits?.into_iter().max()
+}
+
+/// What job and target say against each other, whatever the site is like.
+pub(super) fn conflict(job: &JobSpec, target: &SlurmSpec) -> Option<String> {
+    let words: Vec<&str> = target.gpu_request.split_whitespace().collect();
+    let has = |option: &str, name: &str| words.iter().any(|word| word.starts_with(option) && word.contains(name));
+    let has_gpus = job.gpus != Gpus::Whole(0);
+    if has_gpus && job.nodes > 1 && (has("--gpus=", "{gpus}") || has("-G", "{gpus}")) {
+        return Some(format!(
+            "`--gpus` counts the GPUs of all {} nodes; write `{{total_gpus}}` instead of `{{gpus}}` in `gpu-request`",
+            job.nodes
+        ));
+    }
+    if has_gpus && job.tasks_per_node() > 1 && has("--gpus-per-task=", "{gpus}") {
+        let message = "`--gpus-per-task` counts the GPUs of one process; \
+                       write `{gpus_per_task}` instead of `{gpus}` in `gpu-request`";
+        return Some(message.to_owned());
+    }
+    let per_gpu = target.directives.iter().any(|directive| directive.starts_with("--mem-per-gpu"));
+    (per_gpu && job.memory.is_some())
+        .then(|| "`memory` of the job and `--mem-per-gpu` in `directives` exclude each other; drop one".to_owned())
 }
 
 pub(super) fn time_text(time: Span) -> String {

@@ -9,6 +9,7 @@ mod queue;
 mod script;
 mod state;
 mod text;
+mod words;
 
 pub use facts::{Answer, Association, Facts, GpuKind, Nodes, Partition, ProbeError, Settings, probe_script};
 pub use fit::{allocation_time, lanes, mechanism, refuse, runs_per_group, split};
@@ -19,3 +20,4 @@ pub use queue::{
 pub use script::{Array, Directive, PlanError, Script, Wanted};
 pub use state::{Interruption, SlurmState, StateClass};
 pub use text::DirectiveError;
+pub use words::{Explained, Waiting, explain, waiting};

@@ -86,6 +86,9 @@ pub enum PlanError {
 impl Wanted<'_> {
     /// Fails with what no `sbatch` could read. What the site would never run is said by [`super::refuse`].
     pub fn script(&self) -> Result<Script, PlanError> {
+        if let Some(sentence) = fit::conflict(self.job, self.target) {
+            return Err(PlanError::Conflict(sentence));
+        }
         let time = fit::allocation_time(self.job, self.target, self.facts);
         let directives = self.directives(time)?;
         for Directive(words) in &directives {

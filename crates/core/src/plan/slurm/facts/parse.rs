@@ -61,6 +61,9 @@ pub(super) fn facts(text: &str) -> Result<Facts, ProbeError> {
     if let Answer::Unknown(said) = partitions {
         return Err(ProbeError::Silent { said });
     }
+    let settings = answer(asked("settings"), |text| Some(settings(text)));
+    let storage = settings.known().and_then(|settings| settings.accounting_storage.as_deref());
+    let keeps_none = matches!(storage, Some("accounting_storage/none" | "(null)" | ""));
     let version_of = |name: &str| match sections.get(name) {
         Some(Section { status: None, .. }) => Answer::Known(None),
         _ => answer(asked(name), |text| version(text).map(Some)),
@@ -71,9 +74,13 @@ pub(super) fn facts(text: &str) -> Result<Facts, ProbeError> {
             text.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned)
         }),
         partitions,
-        settings: answer(asked("settings"), |text| Some(settings(text))),
-        associations: answer(asked("associations"), |text| Some(associations(text))),
-        accounting: answer(asked("accounting"), |_| Some(())),
+        settings,
+        associations: if keeps_none {
+            Answer::Known(Vec::new())
+        } else {
+            answer(asked("associations"), |text| Some(associations(text)))
+        },
+        accounting: if keeps_none { Answer::Known(false) } else { answer(asked("accounting"), |_| Some(true)) },
         apptainer: version_of("apptainer"),
         singularity: version_of("singularity"),
         enroot: version_of("enroot"),
@@ -212,7 +219,7 @@ fn settings(text: &str) -> Settings {
         requeue: get("JobRequeue").map(|value| value != "0"),
         kill_wait: seconds("KillWait"),
         min_job_age: seconds("MinJobAge"),
-        accounting_storage: get("AccountingStorageType").map(str::to_owned),
+        accounting_storage: pairs.get("AccountingStorageType").map(|value| (*value).to_owned()),
         enforced: list(get("AccountingStorageEnforce").filter(|value| *value != "none").unwrap_or_default()),
         preempt_mode: get("PreemptMode").map(str::to_owned),
         enforces_limits: get("EnforcePartLimits").map(|value| value != "NO"),

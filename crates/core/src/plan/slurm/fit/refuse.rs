@@ -6,13 +6,14 @@ use crate::spec::{Gpus, JobSpec, ResumeReason, SlurmSpec, format_duration};
 
 /// Why no node of the site would ever start this; `None` also where the site could not be asked.
 pub fn refuse(job: &JobSpec, target: &SlurmSpec, facts: &Facts) -> Option<String> {
-    account(target, facts).or_else(|| {
+    fit::conflict(job, target).or_else(|| account(target, facts)).or_else(|| {
         let partitions = match partitions(target, facts) {
             Ok(partitions) => partitions?,
             Err(sentence) => return Some(sentence),
         };
         too_long(job, target, facts, &partitions)
             .or_else(|| gpu_kind(job, target, &partitions))
+            .or_else(|| no_gpus(job, facts, &partitions))
             .or_else(|| too_large(job, &partitions))
             .or_else(|| feature(target, &partitions))
     })
@@ -69,11 +70,12 @@ fn too_long(job: &JobSpec, target: &SlurmSpec, facts: &Facts, partitions: &[&Par
         return None;
     }
     let place = match partitions {
-        [one] => format!("the partition `{}`", one.name),
-        _ => "these partitions".to_owned(),
+        _ if target.max_time.is_some_and(|most| most <= allocation) => "`max-time` of the target".to_owned(),
+        [one] => format!("the limit of the partition `{}`", one.name),
+        _ => "the limit of these partitions".to_owned(),
     };
     Some(format!(
-        "`time` is {}, and {place} allows {}; shorten it, or let the run go on in several attempts with \
+        "`time` is {}, and {place} is {}; shorten it, or let the run go on in several attempts with \
          `[jobs.{}.resume]`",
         format_duration(time),
         format_duration(allocation),
@@ -113,6 +115,19 @@ fn asked_kind(request: &str) -> Option<String> {
         [kind, _count] if !kind.contains('{') => Some(kind.to_owned()),
         _ => None,
     }
+}
+
+fn no_gpus(job: &JobSpec, facts: &Facts, partitions: &[&Partition]) -> Option<String> {
+    let has_gpus = |one: &&Partition| one.nodes.iter().any(|nodes| nodes.gpu_count() > 0);
+    if job.gpus == Gpus::Whole(0) || partitions.iter().any(has_gpus) {
+        return None;
+    }
+    let others: Vec<&str> = facts.partitions.known()?.iter().filter(has_gpus).map(|one| one.name.as_str()).collect();
+    Some(match (partitions, &others[..]) {
+        (_, []) => "no node of the site has a GPU that SLURM knows of".to_owned(),
+        ([one], others) => format!("the partition `{}` has no GPUs; those that have are {}", one.name, names(others)),
+        (_, others) => format!("these partitions have no GPUs; those that have are {}", names(others)),
+    })
 }
 
 fn too_large(job: &JobSpec, partitions: &[&Partition]) -> Option<String> {

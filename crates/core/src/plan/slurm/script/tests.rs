@@ -1,6 +1,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -96,18 +97,23 @@ fn the_least() {
 #[test]
 fn everything_at_once() {
     let job = "gpus = 1\ncpus = 8\nmemory = '32GB'\ntime = '23h'\nresume.attempts = 3";
-    let target =
-        "account = 'ls_robotics'\npartition = 'gpu'\nqos = 'high'\nconstraint = 'a100&ib'\nreservation = 'course'
-        gpu-request = '--gpus=rtx_3090:{total_gpus} --gpu-bind=none'\nmemory-request = 'cpu'\nmail = 'me@example.org'
-        mail-type = ['END', 'TIME_LIMIT_90']\nmodules = ['eth_proxy', 'gcc/12.2']
-        setup = ['source ~/it\\'s.sh', \"a\\nb\"]\nenv.HTTPS_PROXY = 'http://proxy:3128'
-        directives = ['--exclusive=user', '--comment=\"two words\"', '--nodelist n1,n2']"
-            .replace("'source ~/it\\'s.sh'", "\"source ~/it's.sh\"");
+    let target = r#"
+account = 'ls_robotics'
+partition = 'gpu'
+qos = 'high'
+constraint = 'a100&ib'
+reservation = 'course'
+gpu-request = '--gpus=rtx_3090:{total_gpus} --gpu-bind=none'
+memory-request = 'cpu'
+mail = 'me@example.org'
+mail-type = ['END', 'TIME_LIMIT_90']
+modules = ['eth_proxy', 'gcc/12.2']
+setup = ["source ~/it's.sh", "a\nb"]
+env.HTTPS_PROXY = 'http://proxy:3128'
+directives = ['--exclusive=user', '--comment="two words"', '--nodelist n1,n2']
+"#;
     let secrets = ["WANDB_API_KEY".to_owned(), "HF_TOKEN".to_owned()];
-    let text = try_script(job, &target, |_| {}).unwrap();
-    assert!(text.contains("--requeue"));
-    insta::assert_snapshot!(script(job, &target, |wanted| wanted.secrets = &[]).len() < 4000, @"true");
-    let (job, target) = specs(job, &target);
+    let (job, target) = specs(job, target);
     let (facts, agent) = (facts(), agent());
     let wanted = Wanted {
         job: &job,
@@ -120,7 +126,9 @@ fn everything_at_once() {
         mechanism: ResumeBy::Requeue,
         secrets: &secrets,
     };
-    insta::assert_snapshot!(wanted.script().unwrap(), @r#"
+    let text = wanted.script().unwrap().to_string();
+    assert!(through("bash", &["-n"], &text).0);
+    insta::assert_snapshot!(text, @r#"
     #!/bin/bash
     #SBATCH --job-name=train.y0123
     #SBATCH "--chdir=/scratch/my 100%/yard"
@@ -160,4 +168,153 @@ fn everything_at_once() {
     b'
     exec /scratch/me/yard/bin/yard-ab12 agent parcel --depot /scratch/me/yard --parcel y0123 --group "${SLURM_ARRAY_TASK_ID:-0}"
     "#);
+}
+
+/// The `#SBATCH` lines alone.
+fn lines(job: &str, target: &str, array: Array, mechanism: ResumeBy) -> String {
+    let text = script(job, target, |wanted| (wanted.array, wanted.mechanism) = (array, mechanism));
+    let own = ["job-name", "chdir", "open-mode", "export"];
+    let lines = text.lines().filter_map(|line| line.strip_prefix("#SBATCH "));
+    lines.filter(|line| !own.iter().any(|own| line.starts_with(&format!("--{own}")))).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn sizes() {
+    let one = |job: &str, target: &str| {
+        let lines = lines(job, target, Array::None, ResumeBy::Requeue);
+        lines.split(' ').filter(|word| !word.starts_with("--output")).collect::<Vec<_>>().join(" ")
+    };
+    let two_nodes = "gpus = 4\ncpus = 32\nnodes = 2\nmemory = '64GiB'\n";
+    insta::assert_snapshot!(one("gpus = 0.25\ncpus = 3\nmemory = '1GiB'", ""), @"--nodes=1 --ntasks-per-node=1 --cpus-per-task=12 --mem=4096M --gres=gpu:1 --no-requeue");
+    insta::assert_snapshot!(one("gpus = 0.25\ncpus = 3\nmemory = '1GiB'\npack = 2", "memory-request = 'cpu'"), @"--nodes=1 --ntasks-per-node=1 --cpus-per-task=6 --mem-per-cpu=342M --gres=gpu:1 --no-requeue");
+    insta::assert_snapshot!(one(two_nodes, "gpu-request = '--gpus={total_gpus}'"), @"--nodes=2 --ntasks-per-node=1 --cpus-per-task=32 --mem=65536M --gpus=8 --no-requeue");
+    let per_gpu = format!("{two_nodes}tasks = 'per-gpu'");
+    insta::assert_snapshot!(one(&per_gpu, "gpu-request = '--gpus-per-task=a100:{gpus_per_task}'"), @"--nodes=2 --ntasks-per-node=4 --cpus-per-task=8 --mem=65536M --gpus-per-task=a100:1 --no-requeue");
+    insta::assert_snapshot!(one(&per_gpu, "memory-request = 'cpu'"), @"--nodes=2 --ntasks-per-node=4 --cpus-per-task=8 --mem-per-cpu=2048M --gres=gpu:4 --no-requeue");
+    insta::assert_snapshot!(one("cpus = 2\ntime = '25h30m'", "partition = 'long'\nmail = 'a@b.c'"), @"--partition=long --nodes=1 --ntasks-per-node=1 --cpus-per-task=2 --time=1-01:30:00 --no-requeue --mail-type=END,FAIL --mail-user=a@b.c");
+}
+
+#[test]
+fn ways_to_go_on() {
+    let job = "resume.attempts = 6";
+    let groups = Array::Groups { first: 0, last: 9, at_most: None };
+    insta::assert_snapshot!(lines(job, "", Array::Attempts(6), ResumeBy::Array), @"--output=/scratch/me/yard/parcels/y0123/slurm-%A_%a.out --nodes=1 --ntasks-per-node=1 --cpus-per-task=1 --array=0-5%1 --no-requeue");
+    insta::assert_snapshot!(lines(job, "", groups, ResumeBy::Chain), @"--output=/scratch/me/yard/parcels/y0123/slurm-%A_%a.out --nodes=1 --ntasks-per-node=1 --cpus-per-task=1 --array=0-9 --no-requeue");
+    insta::assert_snapshot!(lines(job, "", groups, ResumeBy::Requeue), @"--output=/scratch/me/yard/parcels/y0123/slurm-%A_%a.out --nodes=1 --ntasks-per-node=1 --cpus-per-task=1 --array=0-9 --requeue");
+    insta::assert_snapshot!(lines("", "", groups, ResumeBy::Requeue), @"--output=/scratch/me/yard/parcels/y0123/slurm-%A_%a.out --nodes=1 --ntasks-per-node=1 --cpus-per-task=1 --array=0-9 --no-requeue");
+}
+
+#[test]
+fn refusals() {
+    let refused = |change: &dyn Fn(&mut Wanted<'_>)| try_script("", "", change).unwrap_err().to_string();
+    let names = ["ALL".to_owned()];
+    insta::assert_snapshot!(refused(&|wanted| wanted.array = Array::Attempts(2000)), @"an array of 2000 is more than the 1001 the site allows; lower `resume.attempts`, or set `resume-by` to `requeue` or `chain`");
+    insta::assert_snapshot!(refused(&|wanted| wanted.name = "a\nb"), @r#""--job-name=a\nb" holds a line break or another control character, which no `#SBATCH` line can carry"#);
+    insta::assert_snapshot!(refused(&|wanted| wanted.parcel_folder = "/a\\b"), @r#""/a\\b" holds a backslash, after which SLURM reads file names differently; choose another `depot`"#);
+    let (job, target) = specs("", "");
+    let (facts, agent) = (facts(), agent());
+    let wanted = Wanted {
+        job: &job,
+        target: &target,
+        facts: &facts,
+        name: "a",
+        parcel_folder: "/p",
+        agent: &agent,
+        array: Array::None,
+        mechanism: ResumeBy::Chain,
+        secrets: &names,
+    };
+    insta::assert_snapshot!(wanted.script().unwrap_err(), @r#""ALL" cannot be handed to a job: it is no name of an environment variable, or one SLURM reads itself"#);
+}
+
+/// The body runs in a real shell: a setup line that is no shell, or fails, is told to the agent, which starts.
+#[test]
+fn setup_that_fails_reaches_the_agent() {
+    let target = r#"
+setup = ["echo 'unclosed", "false", "export FROM_SETUP='a b'"]
+env.GREETING = "it's $HOME"
+"#;
+    let shown =
+        ["sh", "-c", r#"printf '%s\n' "$YARD_SETUP_FAILED" "$GREETING" "$FROM_SETUP" "$SLURM_EXPORT_ENV" "$@""#, "sh"];
+    let shown = shown.map(str::to_owned);
+    let (job, target) = specs("", target);
+    let facts = facts();
+    let wanted = Wanted {
+        job: &job,
+        target: &target,
+        facts: &facts,
+        name: "a",
+        parcel_folder: "/p",
+        agent: &shown,
+        array: Array::Groups { first: 0, last: 1, at_most: None },
+        mechanism: ResumeBy::Chain,
+        secrets: &[],
+    };
+    let (_, output) = through("bash", &[], &wanted.script().unwrap().to_string());
+    let said: Vec<&str> = output.lines().filter(|line| !line.starts_with("bash:")).collect();
+    assert_eq!(said, ["echo 'unclosed", "it's $HOME", "a b", "ALL", "0"]);
+}
+
+/// What `sbatch` makes of our quotes, and of every kind of line at once.
+#[test]
+#[ignore = "needs a running SLURM, named by SLURM_CONF, with a node that has a GPU"]
+fn a_real_sbatch_reads_what_was_meant() {
+    let folder = std::env::temp_dir().display().to_string();
+    let hostile =
+        ["a b", "a #b", "it's", "q\"q", "b\\b", "$HOME `x` $(y)", "größe 🤖", "%j %% {a,b}", "-x", "a\\", "\"", "'\"'"];
+    for text in hostile {
+        let comment = quote::posix(&format!("--comment={text}")).unwrap();
+        let (mut job, mut target) = specs("gpus = 1\ncpus = 2\nmemory = '100MB'\ntime = '2m'\nresume.attempts = 2", "");
+        job.name = text.to_owned();
+        target.directives = vec!["--hold".to_owned(), comment];
+        let (facts, agent) = (Facts::default(), agent());
+        let wanted = Wanted {
+            job: &job,
+            target: &target,
+            facts: &facts,
+            name: "quotes",
+            parcel_folder: &folder,
+            agent: &agent,
+            array: Array::Groups { first: 0, last: 2, at_most: Some(1) },
+            mechanism: ResumeBy::Requeue,
+            secrets: &["WANDB_API_KEY".to_owned()],
+        };
+        let script = wanted.script().unwrap().to_string();
+        let (taken, answer) = through("sbatch", &["--parsable"], &script);
+        assert!(taken, "{answer}\n{script}");
+        let id = crate::plan::slurm::parse_submitted(&answer).unwrap().to_string();
+        let (_, read) = through("squeue", &["-h", "-j", &id, "-o", "%k"], "");
+        through("scancel", &[&id], "");
+        assert_eq!(read.trim_end_matches('\n'), text);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Whatever a user writes, the script is one that a shell reads, and no value ends a `#SBATCH` line early.
+    #[test]
+    fn any_text_makes_a_script_or_is_refused(account in ".{1,12}", setup in "(.|\n){1,20}", folder in "/.{0,12}") {
+        let (job, mut target) = specs("", "");
+        target.account = Some(account);
+        target.setup = vec![setup];
+        let (facts, agent) = (facts(), agent());
+        let wanted = Wanted {
+            job: &job,
+            target: &target,
+            facts: &facts,
+            name: "a",
+            parcel_folder: &folder,
+            agent: &agent,
+            array: Array::None,
+            mechanism: ResumeBy::Chain,
+            secrets: &[],
+        };
+        if let Ok(script) = wanted.script() {
+            let text = script.to_string();
+            prop_assert!(through("bash", &["-n"], &text).0, "{text}");
+            let directives = text.lines().take_while(|line| line.starts_with('#')).count();
+            prop_assert_eq!(directives, script.directives.len() + 1);
+        }
+    }
 }
