@@ -4,8 +4,10 @@
 //! depot/
 //!   blobs/ab/cdef…            file contents by BLAKE3, read-only
 //!   snapshots/<hash>          manifest: path, mode, link target, blob
+//!   trees/<hash>/             a large snapshot's files, laid out once for all runs
 //!   runs/<run id>/
 //!     work/                   the working folder, kept through all attempts
+//!     layers.json             says that a tree lies under the working folder
 //!     attempts/<n>/           claim.json, output.log, output.idx, status.json, result.json
 //! ```
 
@@ -47,6 +49,14 @@ impl Depot {
         self.root.join("snapshots").join(&digest.0)
     }
 
+    pub fn trees(&self) -> PathBuf {
+        self.root.join("trees")
+    }
+
+    pub fn tree(&self, digest: &Digest) -> PathBuf {
+        self.root.join("trees").join(&digest.0)
+    }
+
     pub fn runs(&self) -> PathBuf {
         self.root.join("runs")
     }
@@ -69,6 +79,16 @@ impl RunFolder {
 
     pub fn work(&self) -> PathBuf {
         self.path.join("work")
+    }
+
+    /// Says what lies under the working folder; see [`crate::view`].
+    pub fn layers(&self) -> PathBuf {
+        self.path.join("layers.json")
+    }
+
+    /// Overlayfs wants a folder for itself.
+    pub(crate) fn spare(&self) -> PathBuf {
+        self.path.join("overlay")
     }
 
     pub fn attempt(&self, number: u32) -> AttemptFolder {

@@ -18,5 +18,7 @@ pub mod process;
 pub mod snapshot;
 pub mod supervise;
 mod sys;
+mod tree;
+pub mod view;
 mod watch;
 mod work;

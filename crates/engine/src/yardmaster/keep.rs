@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use trainyard_agent::checkpoint::{Doubt, Finder};
 use trainyard_agent::order::{AttemptResult, Metrics, Source};
+use trainyard_agent::view::View;
 use trainyard_core::id::{RunId, Token};
 use trainyard_core::plan::slots::{Slot, Slots};
 use trainyard_core::run::{Effect, Ending, Event, Outcome, State, decide};
@@ -286,10 +287,10 @@ impl Keep {
     /// `None` when the job declares no checkpoints.
     fn finder(&self, handle: &Handle) -> Option<Finder> {
         let batch = &self.runs.get(&handle.run)?.batch;
-        let work = match &batch.source {
-            Source::Snapshot(_) => handle.depot.run(handle.run).work(),
-            Source::InPlace(folder) => folder.clone(),
+        let view = match &batch.source {
+            Source::Snapshot(_) => View::of(&handle.depot, handle.run),
+            Source::InPlace(folder) => View::plain(folder.clone()),
         };
-        Finder::new(&work, batch.job.resume.checkpoint.as_ref()?).ok()
+        Finder::new(view, batch.job.resume.checkpoint.as_ref()?).ok()
     }
 }
