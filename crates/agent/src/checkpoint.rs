@@ -9,12 +9,14 @@ use std::time::{Duration, SystemTime};
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use crate::view::View;
+
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Finds checkpoints of one job.
 #[derive(Debug, Clone)]
 pub struct Finder {
-    work: PathBuf,
+    view: View,
     matcher: GlobMatcher,
     /// The folder that every match lies in.
     base: PathBuf,
@@ -34,40 +36,53 @@ pub struct Doubt {
 pub struct PatternError(#[from] globset::Error);
 
 impl Finder {
-    pub fn new(work: &Path, pattern: &str) -> Result<Self, PatternError> {
+    pub fn new(view: View, pattern: &str) -> Result<Self, PatternError> {
         let matcher = GlobBuilder::new(pattern).literal_separator(true).build()?.compile_matcher();
         let literal = |part: &&str| !part.contains(['*', '?', '[', '{']);
         let folder = pattern.rsplit_once('/').map_or("", |(folder, _)| folder);
         let base: PathBuf = folder.split('/').take_while(literal).collect();
-        Ok(Self { work: work.to_owned(), matcher, base })
+        Ok(Self { view, matcher, base })
     }
 
     /// The path relative to the working folder, or `None` if no match can be trusted.
     pub fn newest(&self, doubt: &Doubt) -> Option<String> {
         let mut matches = Vec::new();
-        self.walk(&self.work.join(&self.base), &mut matches);
+        self.walk(&self.base, &mut matches);
         matches.retain(|found| found.size > 0 && !doubt.covers(found));
         matches.into_iter().max_by(Found::compare).map(|found| found.name)
     }
 
     /// Whether this match was written at or after `since`.
     pub fn is_newer(&self, name: &str, since: SystemTime) -> bool {
-        Found::look(name, self.work.join(name)).is_some_and(|found| found.modified >= since)
+        let found = self.view.follow(Path::new(name)).and_then(|path| self.look(name, path));
+        found.is_some_and(|found| found.modified >= since)
     }
 
     /// Does not follow links out of the folder.
     fn walk(&self, folder: &Path, matches: &mut Vec<Found>) {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_dir() {
-                self.walk(&path, matches);
+        // What cannot be read holds no checkpoint that could be handed on.
+        for seen in self.view.list(folder).unwrap_or_default() {
+            let relative = folder.join(&seen.name);
+            if seen.path.symlink_metadata().is_ok_and(|data| data.is_dir()) {
+                self.walk(&relative, matches);
             }
-            let relative = path.strip_prefix(&self.work).ok().and_then(Path::to_str);
-            if let Some(name) = relative.filter(|name| self.matcher.is_match(name)) {
-                matches.extend(Found::look(name, path.clone()));
+            if let Some(name) = relative.to_str().filter(|name| self.matcher.is_match(name)) {
+                matches.extend(self.view.follow(&relative).and_then(|path| self.look(name, path)));
             }
         }
+    }
+
+    /// A checkpoint may be a folder of files; then the newest file inside dates it.
+    fn look(&self, name: &str, path: PathBuf) -> Option<Found> {
+        let data = std::fs::metadata(&path).ok()?;
+        let inside = if data.is_dir() { self.newest_inside(Path::new(name)) } else { None };
+        let modified = inside.or_else(|| data.modified().ok())?;
+        Some(Found { name: name.to_owned(), path, modified, size: data.len() })
+    }
+
+    fn newest_inside(&self, folder: &Path) -> Option<SystemTime> {
+        let files = self.view.list(folder).unwrap_or_default();
+        files.iter().filter_map(|seen| seen.path.symlink_metadata().ok()?.modified().ok()).max()
     }
 }
 
@@ -87,22 +102,9 @@ struct Found {
 }
 
 impl Found {
-    /// A checkpoint may be a folder of files; then the newest file inside dates it.
-    fn look(name: &str, path: PathBuf) -> Option<Self> {
-        let data = std::fs::metadata(&path).ok()?;
-        let inside = if data.is_dir() { newest_inside(&path) } else { None };
-        let modified = inside.or_else(|| data.modified().ok())?;
-        Some(Self { name: name.to_owned(), path, modified, size: data.len() })
-    }
-
     fn compare(&self, other: &Self) -> Ordering {
         self.modified.cmp(&other.modified).then_with(|| natural(&self.name).cmp(&natural(&other.name)))
     }
-}
-
-fn newest_inside(folder: &Path) -> Option<SystemTime> {
-    let entries = std::fs::read_dir(folder).ok()?.flatten();
-    entries.filter_map(|entry| entry.metadata().ok()?.modified().ok()).max()
 }
 
 /// `model_900` before `model_1000`: runs of digits compare by length first.
@@ -136,7 +138,7 @@ mod tests {
     }
 
     fn newest(folder: &Path, pattern: &str, doubt: &Doubt) -> Option<String> {
-        Finder::new(folder, pattern).unwrap().newest(doubt)
+        Finder::new(View::plain(folder.to_owned()), pattern).unwrap().newest(doubt)
     }
 
     #[test]

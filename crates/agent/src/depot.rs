@@ -5,10 +5,12 @@
 //!   blobs/ab/cdef…            file contents by BLAKE3, read-only
 //!   snapshots/<hash>          manifest: path, mode, link target, blob
 //!   parcels/<parcel id>/       parcel.json: one submission to a site, and the script that starts it
+//!   trees/<hash>/             a large snapshot's files, laid out once for all runs
 //!   runs/<run id>/
 //!     state.json              the run as its site knows it; see [`crate::site`]
 //!     cancel                  there when somebody wants the run cancelled
 //!     work/                   the working folder, kept through all attempts
+//!     layers.json             says that a tree lies under the working folder
 //!     attempts/<n>/           claim.json, output.log, output.idx, status.json, result.json
 //! ```
 
@@ -54,6 +56,14 @@ impl Depot {
         self.root.join("parcels").join(id)
     }
 
+    pub fn trees(&self) -> PathBuf {
+        self.root.join("trees")
+    }
+
+    pub fn tree(&self, digest: &Digest) -> PathBuf {
+        self.root.join("trees").join(&digest.0)
+    }
+
     pub fn runs(&self) -> PathBuf {
         self.root.join("runs")
     }
@@ -84,6 +94,16 @@ impl RunFolder {
 
     pub fn cancel(&self) -> PathBuf {
         self.path.join("cancel")
+    }
+
+    /// Says what lies under the working folder; see [`crate::view`].
+    pub fn layers(&self) -> PathBuf {
+        self.path.join("layers.json")
+    }
+
+    /// Overlayfs wants a folder for itself.
+    pub(crate) fn spare(&self) -> PathBuf {
+        self.path.join("overlay")
     }
 
     pub fn attempt(&self, number: u32) -> AttemptFolder {

@@ -50,6 +50,33 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&bytes).ok()
 }
 
+/// Removes a folder with all that is in it, also what programs have made unreadable or read-only for themselves. One
+/// that is not there is fine.
+pub fn remove_folder(folder: &Path) -> io::Result<()> {
+    let removed = match fs_err::remove_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(folder);
+            fs_err::remove_dir_all(folder)
+        }
+        removed => removed,
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+fn open_up(folder: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    // Not ours: the removal will say so.
+    drop(std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700)));
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}
+
 /// The wall clock, in the form the rest of the house uses.
 pub fn now() -> trainyard_core::time::Instant {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

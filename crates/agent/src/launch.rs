@@ -14,6 +14,8 @@ use trainyard_core::time::Instant;
 
 use crate::order::{Order, Secrets};
 use crate::sys;
+use crate::view::View;
+use crate::work::Work;
 
 /// What a shell says when a program is not there, and when it cannot be executed.
 const NOT_FOUND: i32 = 127;
@@ -30,9 +32,15 @@ pub(crate) struct Launched {
 
 /// What an attempt adds to its order.
 pub(crate) struct Circumstances<'a> {
-    pub(crate) work: &'a Path,
+    pub(crate) work: &'a Work,
     pub(crate) checkpoint: Option<&'a str>,
     pub(crate) deadline: Option<Instant>,
+}
+
+impl Circumstances<'_> {
+    fn folder(&self) -> &Path {
+        self.work.view.folder()
+    }
 }
 
 pub(crate) fn cannot(code: i32, why: impl ToString) -> Outcome {
@@ -41,7 +49,7 @@ pub(crate) fn cannot(code: i32, why: impl ToString) -> Outcome {
 
 /// On failure nothing was executed.
 pub(crate) fn launch(order: &Order, secrets: &Secrets, around: &Circumstances<'_>) -> Result<Launched, Outcome> {
-    let checkpoint = around.checkpoint.map(|path| around.work.join(path).to_string_lossy().into_owned());
+    let checkpoint = around.checkpoint.map(|path| around.folder().join(path).to_string_lossy().into_owned());
     let values = Values {
         seed: order.seed,
         run: order.run.to_string(),
@@ -57,16 +65,16 @@ pub(crate) fn launch(order: &Order, secrets: &Secrets, around: &Circumstances<'_
     let [program, arguments @ ..] = call.argv.as_slice() else {
         return Err(cannot(NOT_PREPARED, "the command is empty"));
     };
-    start(program, arguments, &env, around.work).map_err(|error| explain(program, around.work, &error))
+    start(program, arguments, &env, around.work).map_err(|error| explain(program, &around.work.view, &error))
 }
 
-fn start(program: &str, arguments: &[String], env: &BTreeMap<String, String>, work: &Path) -> io::Result<Launched> {
+fn start(program: &str, arguments: &[String], env: &BTreeMap<String, String>, work: &Work) -> io::Result<Launched> {
     let (output, input) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::fs::fcntl_setfl(&output, rustix::fs::OFlags::NONBLOCK)?;
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(work).env_clear().envs(env);
+    command.args(arguments).current_dir(work.view.folder()).env_clear().envs(env);
     command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
-    sys::detach(&mut command);
+    sys::detach(&mut command, work.overlay.clone());
     let child = command.spawn()?;
     let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
     Ok(Launched { pid, output })
@@ -96,7 +104,8 @@ fn environment(
         };
         env.insert(name.clone(), text);
     }
-    let output = order.job.outputs.first().map_or_else(|| around.work.to_owned(), |path| around.work.join(path));
+    let output =
+        order.job.outputs.first().map_or_else(|| around.folder().to_owned(), |path| around.folder().join(path));
     let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
     set("YARD_RUN", order.run.to_string());
     set("YARD_ATTEMPT", order.attempt.to_string());
@@ -113,18 +122,18 @@ fn environment(
 }
 
 /// The kernel's answer, in words that name the way out.
-fn explain(program: &str, work: &Path, error: &io::Error) -> Outcome {
-    let path = work.join(program);
+fn explain(program: &str, view: &View, error: &io::Error) -> Outcome {
+    let path = view.follow(Path::new(program));
     let named_by_path = program.contains('/');
     match error.raw_os_error() {
-        Some(libc::ENOENT) if named_by_path && path.exists() => {
+        Some(libc::ENOENT) if named_by_path && path.is_some() => {
             cannot(NOT_FOUND, format!("the interpreter named in the first line of `{program}` is not here"))
         }
         Some(libc::ENOENT) if named_by_path => {
             cannot(NOT_FOUND, format!("program not found: `{program}` is not in the working folder"))
         }
         Some(libc::ENOENT) => cannot(NOT_FOUND, format!("program not found: `{program}` is not in PATH")),
-        Some(libc::EACCES) if path.is_dir() => {
+        Some(libc::EACCES) if path.is_some_and(|path| path.is_dir()) => {
             cannot(NOT_EXECUTABLE, format!("`{program}` is a folder, not a program"))
         }
         Some(libc::EACCES) => cannot(NOT_EXECUTABLE, format!("`{program}` is not executable (try `chmod +x`)")),

@@ -27,5 +27,7 @@ mod slurm;
 pub mod snapshot;
 pub mod supervise;
 mod sys;
+mod tree;
+pub mod view;
 mod watch;
 mod work;

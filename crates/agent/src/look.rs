@@ -10,6 +10,7 @@ use crate::depot::Depot;
 use crate::disk::read_json;
 use crate::order::{AttemptResult, Status};
 use crate::site::{self, SiteState};
+use crate::view::View;
 
 /// What somebody wants to know about a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -70,5 +71,5 @@ pub fn settle(depot: &Depot, run: RunId, attempt: u32, job: &JobSpec) -> std::io
         Holder::Alive(_) | Holder::Gone => {}
     }
     let why = "the node went down, or the job was killed".to_owned();
-    Ok(Fate::Lost(site::lost(&folder, job, &depot.run(run).work(), why)))
+    Ok(Fate::Lost(site::lost(&folder, job, View::of(depot, run), why)))
 }

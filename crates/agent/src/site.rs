@@ -4,9 +4,9 @@
 //! run reads it there.
 
 use std::io;
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use trainyard_core::id::Token;
 use trainyard_core::run::{Effect, Ending, Event, Outcome, Run, State, decide};
 use trainyard_core::spec::JobSpec;
 use trainyard_core::time::{Instant, Span};
@@ -17,7 +17,7 @@ use crate::depot::{AttemptFolder, Depot, RunFolder};
 use crate::disk::{Durability, now, read_json, replace_json};
 use crate::order::AttemptResult;
 use crate::parcel::{Member, Parcel};
-use trainyard_core::id::Token;
+use crate::view::View;
 
 /// `state.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,7 @@ pub struct SiteState {
 pub struct SiteRun<'a> {
     pub member: &'a Member,
     pub state: SiteState,
+    depot: Depot,
     folder: RunFolder,
 }
 
@@ -47,7 +48,7 @@ impl<'a> SiteRun<'a> {
         let known = read_json::<SiteState>(&folder.state());
         let is_newer = |known: &SiteState| known.run.last_attempt >= sent.run.last_attempt;
         let state = known.filter(is_newer).unwrap_or(sent);
-        let mut this = Self { member, state, folder };
+        let mut this = Self { member, state, depot: depot.clone(), folder };
         if let Some(attempt) = this.state.run.state.attempt() {
             this.find_out(parcel, attempt)?;
         }
@@ -115,7 +116,7 @@ impl<'a> SiteRun<'a> {
 
     fn lost(&self, parcel: &Parcel, folder: &AttemptFolder) -> Ending {
         let why = "the agent was killed or the node went down".to_owned();
-        let mut ending = lost(folder, &parcel.job, &self.folder.work(), why);
+        let mut ending = lost(folder, &parcel.job, View::of(&self.depot, self.member.id), why);
         let last = folder.last_sign().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
         let last = last.map(|at| Instant(i64::try_from(at.as_millis()).unwrap_or(i64::MAX)));
         if let (Some(ends), Some(last)) = (self.state.ends, last)
@@ -128,10 +129,10 @@ impl<'a> SiteRun<'a> {
 }
 
 /// An attempt without a result: how far it got is read from what it left.
-pub fn lost(folder: &AttemptFolder, job: &JobSpec, work: &Path, why: String) -> Ending {
+pub fn lost(folder: &AttemptFolder, job: &JobSpec, view: View, why: String) -> Ending {
     let began = folder.began().unwrap_or(std::time::UNIX_EPOCH);
     let lasted = folder.last_sign().and_then(|end| end.duration_since(began).ok()).unwrap_or_default();
-    let finder = job.resume.checkpoint.as_ref().and_then(|pattern| Finder::new(work, pattern).ok());
+    let finder = job.resume.checkpoint.as_ref().and_then(|pattern| Finder::new(view, pattern).ok());
     let is_new = |finder: Finder| finder.newest(&Doubt::default()).is_some_and(|name| finder.is_newer(&name, began));
     let lasted = Span(u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX));
     Ending { outcome: Outcome::Lost { why }, lasted, new_checkpoint: finder.map(is_new) }

@@ -1,6 +1,7 @@
 //! One attempt from claim to `result.json`.
 
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant as Clock};
 
 use trainyard_core::run::Outcome;
@@ -16,6 +17,7 @@ use crate::log::LogWriter;
 use crate::metrics::MetricReader;
 use crate::order::{AttemptResult, Metrics, Order, Secrets, Source};
 use crate::overseer::Overseer;
+use crate::view::View;
 use crate::watch::{self, Watched};
 use crate::{claim, work};
 
@@ -96,9 +98,10 @@ fn execute(
     let work =
         work::prepare(order).map_err(|error| not_prepared(format!("cannot make the working folder: {error}")))?;
     let log = LogWriter::create(folder).map_err(|error| not_prepared(format!("cannot make the log: {error}")))?;
-    let metrics = MetricReader::new(&order.job.metrics, &work)
+    let metrics = MetricReader::new(&order.job.metrics, work.view.folder())
         .map_err(|error| not_prepared(format!("`metrics.stdout`: {error}")))?;
-    let finder = order.job.resume.checkpoint.as_ref().map(|pattern| Finder::new(&work, pattern)).transpose();
+    let finder =
+        order.job.resume.checkpoint.as_ref().map(|pattern| Finder::new(work.view.clone(), pattern)).transpose();
     let finder = finder.map_err(|error| not_prepared(error.to_string()))?;
     let resumed_from = finder.as_ref().and_then(|finder| earlier_checkpoint(order, finder));
     let deadline = deadline(order, started);
@@ -107,10 +110,13 @@ fn execute(
 
     let task = watch::Task { order, folder, started, deadline, finder: finder.as_ref(), log, metrics };
     let watched = task.watch(launched, overseer);
+    if work.overlay.is_some() {
+        work::tidy(&order.depot.run(order.run));
+    }
     let ended = now();
     let checkpoint = finder.as_ref().and_then(|finder| finder.newest(&watched.doubt));
     let new_checkpoint = finder.is_some().then(|| checkpoint.is_some() && checkpoint != resumed_from);
-    let outcome = judge(&watched, &order.job, &work);
+    let outcome = judge(&watched, &order.job, &work.view);
     Ok(AttemptResult {
         token: order.token.clone(),
         outcome,
@@ -178,11 +184,12 @@ fn earlier_checkpoint(order: &Order, finder: &Finder) -> Option<String> {
     }
 }
 
-fn judge(watched: &Watched, job: &JobSpec, work: &std::path::Path) -> Outcome {
+fn judge(watched: &Watched, job: &JobSpec, view: &View) -> Outcome {
     let outcome = watched.outcome.clone();
     if outcome != (Outcome::Exited { code: 0 }) {
         return outcome;
     }
-    let missing: Vec<String> = job.outputs.iter().filter(|path| !work.join(path).exists()).cloned().collect();
+    let missing: Vec<String> =
+        job.outputs.iter().filter(|path| view.follow(Path::new(path)).is_none()).cloned().collect();
     if missing.is_empty() { outcome } else { Outcome::OutputsMissing { paths: missing } }
 }

@@ -2,16 +2,19 @@
 //! resource use, and SIGTERM becomes a readable descriptor. None of the three has a safe form in std or rustix.
 #![expect(unsafe_code, reason = "fork hooks, wait4 and signalfd have no safe wrapper")]
 
+mod overlay;
+
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+pub(crate) use overlay::Overlay;
 use rustix::process::Pid;
 
 /// The child leads its own session, has no signal blocked or ignored, and dies with the agent: the kernel sends
-/// SIGKILL when the agent's thread ends.
-pub(crate) fn detach(command: &mut Command) {
+/// SIGKILL when the agent's thread ends. With an overlay, it and all it starts see that over the working folder.
+pub(crate) fn detach(command: &mut Command, overlay: Option<Overlay>) {
     let agent = rustix::process::getpid();
     // SAFETY: the hook runs between fork and exec; it makes a few system calls and allocates nothing.
     unsafe {
@@ -21,6 +24,10 @@ pub(crate) fn detach(command: &mut Command) {
             libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
             rustix::process::setsid()?;
+            if let Some(overlay) = &overlay {
+                overlay.enter()?;
+            }
+            // After the overlay: a change of credentials clears this signal.
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
             // An agent that was killed before this line sends no such signal.
             if rustix::process::getppid() != Some(agent) {

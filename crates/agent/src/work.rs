@@ -1,49 +1,73 @@
-//! The working folder of a run, made from its snapshot by copying. Never by hard links: programs write into
-//! their own source folders.
+//! The working folder of a run, made from its snapshot. Never by hard links: programs write into their own source
+//! folders.
+//!
+//! A small snapshot is copied. The files of a large one are laid out once in the depot, and every run sees them under
+//! its own working folder, which then holds only what the run changes: overlayfs, in a mount namespace of the program
+//! alone. Where the kernel or the disk will not have it, large ones are copied too. What the first attempt found
+//! possible is kept for the later ones; if one of those comes to a machine that cannot, the folder is filled up.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fs_err::os::unix::fs::OpenOptionsExt;
-
-use crate::depot::{AttemptFolder, RunFolder};
+use crate::depot::{AttemptFolder, Depot, RunFolder};
+use crate::disk::{Durability, remove_folder, replace_json};
 use crate::order::{Order, Source};
-use crate::snapshot::{Kind, Manifest, SnapshotError, decode};
+use crate::snapshot::{Entry, Kind, Manifest, SnapshotError, decode};
+use crate::sys::Overlay;
+use crate::tree::{self, TreeError};
+use crate::view::{Layered, OPAQUE, View, is_whiteout};
+
+/// A mount, its trial and the note about it cost a few milliseconds and some caution of those who look from outside;
+/// copying less than this costs no more. Either limit is enough.
+const MANY_ENTRIES: usize = 1_000;
+const MANY_BYTES: u64 = 64_000_000;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorkError {
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     #[error(transparent)]
+    Tree(#[from] TreeError),
+    #[error(transparent)]
     Io(#[from] io::Error),
     #[error("the project folder {} is gone", .0.display())]
     ProjectGone(PathBuf),
 }
 
+/// A working folder that is ready.
+pub(crate) struct Work {
+    pub(crate) view: View,
+    /// To be mounted for the program.
+    pub(crate) overlay: Option<Overlay>,
+}
+
 /// The first attempt makes the folder, later ones find it with what the earlier ones left.
-pub(crate) fn prepare(order: &Order) -> Result<PathBuf, WorkError> {
+pub(crate) fn prepare(order: &Order) -> Result<Work, WorkError> {
     let digest = match &order.source {
-        Source::InPlace(folder) if folder.is_dir() => return Ok(folder.clone()),
+        Source::InPlace(folder) if folder.is_dir() => {
+            return Ok(Work { view: View::plain(folder.clone()), overlay: None });
+        }
         Source::InPlace(folder) => return Err(WorkError::ProjectGone(folder.clone())),
         Source::Snapshot(digest) => digest,
     };
     let folder = order.depot.run(order.run);
-    let work = folder.work();
-    if is_whole(order, &folder) {
-        return Ok(work);
-    }
-    let manifest = Manifest::read(&order.depot, digest)?;
-    match fs_err::create_dir(&work) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs_err::remove_dir_all(&work)?;
-            fs_err::create_dir(&work)?;
+    let overlay = if is_whole(order, &folder) {
+        take_up(&order.depot, &folder)?
+    } else {
+        let manifest = Manifest::read(&order.depot, digest)?;
+        clear(&folder)?;
+        let layered = Layered { tree: digest.clone() };
+        match is_large(&manifest) && !order.job.copy && order.job.image.is_none() {
+            true => begin_layered(&order.depot, &folder, layered, &manifest)?,
+            false => begin_copy(&order.depot, &folder, &manifest)?,
         }
-        made => made?,
-    }
-    for entry in &manifest.entries {
-        lay(order, &entry.kind, &work.join(decode(&entry.path)))?;
-    }
-    Ok(work)
+    };
+    Ok(Work { view: View::of(&order.depot, order.run), overlay })
+}
+
+/// When the program has ended: overlayfs leaves a folder that not even its owner may look into.
+pub(crate) fn tidy(folder: &RunFolder) {
+    drop(remove_folder(&folder.spare()));
 }
 
 /// An attempt makes its log when the working folder is ready, heartbeat and result later: where no earlier one has left
@@ -55,21 +79,132 @@ fn is_whole(order: &Order, folder: &RunFolder) -> bool {
     (1..order.attempt).any(|earlier| got_ready(folder.attempt(earlier))) && folder.work().is_dir()
 }
 
-/// Entries are sorted, so a folder comes before what is in it.
-fn lay(order: &Order, kind: &Kind, path: &Path) -> io::Result<()> {
-    match kind {
-        Kind::Folder => fs_err::create_dir(path),
-        Kind::Link { to } => fs_err::os::unix::fs::symlink(decode(to), path),
-        Kind::File { blob, mode, size } => {
-            let mut from = fs_err::File::open(order.depot.blob(blob))?;
-            let mut to = fs_err::OpenOptions::new().write(true).create_new(true).mode(mode | 0o200).open(path)?;
-            // Shares the blocks where the file system can.
-            let copied = io::copy(from.file_mut(), to.file_mut())?;
-            if copied != *size {
-                // A blob that a power cut left short.
-                return Err(io::Error::new(io::ErrorKind::InvalidData, format!("blob {blob} is damaged")));
-            }
-            Ok(())
+/// An empty working folder, whatever was there.
+fn clear(folder: &RunFolder) -> io::Result<()> {
+    let work = folder.work();
+    match fs_err::create_dir(&work) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            remove_folder(&work)?;
+            remove_file(&folder.layers())?;
+            fs_err::create_dir(&work)
+        }
+        made => made,
+    }
+}
+
+fn is_large(manifest: &Manifest) -> bool {
+    let size = |kind: &Kind| match kind {
+        Kind::File { size, .. } => *size,
+        Kind::Folder | Kind::Link { .. } => 0,
+    };
+    manifest.entries.len() >= MANY_ENTRIES
+        || manifest.entries.iter().map(|entry| size(&entry.kind)).sum::<u64>() >= MANY_BYTES
+}
+
+fn begin_copy(depot: &Depot, folder: &RunFolder, manifest: &Manifest) -> Result<Option<Overlay>, WorkError> {
+    tree::lay(depot, manifest, &folder.work())?;
+    Ok(None)
+}
+
+fn begin_layered(
+    depot: &Depot,
+    folder: &RunFolder,
+    layered: Layered,
+    manifest: &Manifest,
+) -> Result<Option<Overlay>, WorkError> {
+    if try_out(folder).is_err() {
+        return begin_copy(depot, folder, manifest);
+    }
+    let tree = tree::make(depot, &layered.tree, manifest)?;
+    if !tree::is_ours(&tree) {
+        return begin_copy(depot, folder, manifest);
+    }
+    // On the disk: without the note the folder would pass for one that holds all its files.
+    replace_json(&folder.layers(), &layered, Durability::Synced)?;
+    Ok(Some(overlay(folder, &layered)?))
+}
+
+fn take_up(depot: &Depot, folder: &RunFolder) -> Result<Option<Overlay>, WorkError> {
+    let Some(layered) = Layered::read(folder) else { return Ok(None) };
+    let manifest = Manifest::read(depot, &layered.tree)?;
+    if try_out(folder).is_ok() {
+        let tree = tree::make(depot, &layered.tree, &manifest)?;
+        if tree::is_ours(&tree) {
+            return Ok(Some(overlay(folder, &layered)?));
         }
     }
+    fill_up(depot, folder, &layered, &manifest)?;
+    Ok(None)
+}
+
+/// Trees and run folders are neighbours in every depot.
+fn overlay(folder: &RunFolder, layered: &Layered) -> io::Result<Overlay> {
+    tidy(folder);
+    fs_err::create_dir_all(folder.spare())?;
+    Overlay::new(folder.path(), &format!("../../trees/{}", layered.tree.0), "work", "overlay")
+}
+
+/// Mounts a small overlay beside the working folder, on the same disk, and sees whether a change and a removal arrive
+/// as they should: kernels, security modules and network disks all have their own reasons why not.
+fn try_out(folder: &RunFolder) -> io::Result<()> {
+    let trial = folder.path().join("trial");
+    remove_folder(&trial)?;
+    for name in ["lower", "upper", "spare"] {
+        fs_err::create_dir_all(trial.join(name))?;
+    }
+    for name in ["kept", "gone"] {
+        fs_err::write(trial.join("lower").join(name), "x")?;
+    }
+    let tried = Overlay::new(&trial, "lower", "upper", "spare")?.try_out(c"kept", c"gone").and_then(|()| {
+        let gone = fs_err::symlink_metadata(trial.join("upper/gone"))?;
+        let kept = fs_err::read(trial.join("upper/kept"))?;
+        if kept == b"x+" && is_whiteout(&gone) { Ok(()) } else { Err(io::Error::other("changes do not arrive")) }
+    });
+    remove_folder(&trial)?;
+    tried
+}
+
+/// Copies what shows through from below, so that the folder needs no overlay any more. Every file appears whole, so
+/// this can be killed and done again.
+fn fill_up(depot: &Depot, folder: &RunFolder, layered: &Layered, manifest: &Manifest) -> Result<(), WorkError> {
+    let view = View::layered(folder.work(), depot.tree(&layered.tree));
+    let part = folder.path().join(PART);
+    for entry in manifest.entries.iter().filter(|entry| view.shows_through(&decode(&entry.path))) {
+        let to = folder.work().join(decode(&entry.path));
+        match entry.kind {
+            Kind::Folder => fs_err::create_dir(to)?,
+            Kind::File { .. } | Kind::Link { .. } => {
+                remove_file(&part)?;
+                tree::lay_one(depot, &Entry { path: PART.to_owned(), ..entry.clone() }, folder.path())?;
+                fs_err::rename(&part, to)?;
+            }
+        }
+    }
+    remove_file(&folder.layers())?;
+    Ok(remove_marks(&folder.work())?)
+}
+
+/// A file on its way into the working folder.
+const PART: &str = "work.part";
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    match fs_err::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn remove_marks(folder: &Path) -> io::Result<()> {
+    // Not there is what is wanted.
+    let _ = rustix::fs::lremovexattr(folder, OPAQUE);
+    for entry in fs_err::read_dir(folder)? {
+        let entry = entry?;
+        let data = entry.metadata()?;
+        if is_whiteout(&data) {
+            fs_err::remove_file(entry.path())?;
+        } else if data.is_dir() {
+            remove_marks(&entry.path())?;
+        }
+    }
+    Ok(())
 }

@@ -167,6 +167,7 @@ fn ps_and_show_print_their_documented_shapes() {
       "params": {
         "lr": 0.5
       },
+      "provenance": null,
       "reason": null,
       "retry_of": null,
       "seed": 2,

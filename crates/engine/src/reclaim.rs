@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use trainyard_agent::depot::Depot;
+use trainyard_agent::disk::remove_folder;
 use trainyard_agent::order::Source;
 use trainyard_agent::snapshot::{Kind, Manifest};
 use trainyard_core::id::{Digest, RunId};
@@ -51,6 +52,7 @@ pub fn plan(ledger: &Ledger, depot: &Depot, runs: Vec<RunRow>) -> Result<Plan, R
     for digest in &kept {
         needed.extend(blobs_of(depot, digest));
     }
+    files.extend(unused_trees(depot, &kept));
     for folder in [depot.snapshots(), depot.blobs()] {
         files.extend(files_below(&folder).into_iter().filter(|(path, _)| !needed.contains(path)));
     }
@@ -61,7 +63,7 @@ pub fn plan(ledger: &Ledger, depot: &Depot, runs: Vec<RunRow>) -> Result<Plan, R
 /// Files first, then the ledger: if it is interrupted, the same plan can be made and carried out again.
 pub fn carry_out(plan: &Plan, ledger: &mut Ledger) -> Result<(), ReclaimError> {
     for (path, _) in &plan.files {
-        let removed = if path.is_dir() { fs_err::remove_dir_all(path) } else { fs_err::remove_file(path) };
+        let removed = if path.is_dir() { remove_folder(path) } else { fs_err::remove_file(path) };
         match removed {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
@@ -88,6 +90,21 @@ fn kept_snapshots(ledger: &Ledger, going: &BTreeSet<RunId>) -> Result<BTreeSet<D
     Ok(kept)
 }
 
+/// A tree that a run has begun to use in the last hour is left.
+fn unused_trees(depot: &Depot, kept: &BTreeSet<Digest>) -> Vec<(PathBuf, u64)> {
+    let entries = std::fs::read_dir(depot.trees()).into_iter().flatten().flatten();
+    let unused = entries.filter(|entry| {
+        let name = entry.file_name();
+        !kept.iter().any(|digest| name == digest.0.as_str() || name == format!("{}.lock", digest.0).as_str())
+    });
+    let old = unused.filter(|entry| entry.metadata().is_ok_and(|data| is_old(&data)));
+    old.map(|entry| (entry.path(), size(&entry.path()))).collect()
+}
+
+fn is_old(data: &std::fs::Metadata) -> bool {
+    data.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age.as_secs() > 3600))
+}
+
 fn blobs_of(depot: &Depot, digest: &Digest) -> Vec<PathBuf> {
     let entries = Manifest::read(depot, digest).map(|manifest| manifest.entries).unwrap_or_default();
     let blob = |kind: Kind| match kind {
@@ -104,7 +121,7 @@ fn files_below(folder: &Path) -> Vec<(PathBuf, u64)> {
         let Ok(data) = entry.metadata() else { continue };
         if data.is_dir() {
             found.extend(files_below(&entry.path()));
-        } else if data.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age.as_secs() > 3600)) {
+        } else if is_old(&data) {
             found.push((entry.path(), data.len()));
         }
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use trainyard_agent::depot::Depot;
+use trainyard_agent::view::View;
 use trainyard_core::id::RunId;
 
 /// What was copied, and what was there already.
@@ -19,26 +20,25 @@ pub struct Pulled {
 /// Copies a run's outputs. A file that is there with the same size and time is not copied again; each one appears
 /// whole or not at all. Links are copied as links, and nothing is written outside `to`.
 pub fn pull(depot: &Depot, run: RunId, outputs: &[String], to: &Path) -> io::Result<Pulled> {
-    let work = depot.run(run).work();
+    let view = View::of(depot, run);
     let mut pulled = Pulled::default();
     for output in outputs {
-        let from = work.join(output);
-        if from.symlink_metadata().is_err() {
-            pulled.missing.push(output.clone());
-            continue;
+        let path = Path::new(output.trim_end_matches('/'));
+        match view.find(path) {
+            Some(from) => copy(&view, path, &from, &to.join(path), &mut pulled)?,
+            None => pulled.missing.push(output.clone()),
         }
-        copy(&from, &to.join(output.trim_end_matches('/')), &mut pulled)?;
     }
     Ok(pulled)
 }
 
-fn copy(from: &Path, to: &Path, pulled: &mut Pulled) -> io::Result<()> {
+/// `from` is where `output` of the working folder really lies.
+fn copy(view: &View, output: &Path, from: &Path, to: &Path, pulled: &mut Pulled) -> io::Result<()> {
     let data = fs_err::symlink_metadata(from)?;
     if data.is_dir() {
         fs_err::create_dir_all(to)?;
-        for entry in fs_err::read_dir(from)? {
-            let entry = entry?;
-            copy(&entry.path(), &to.join(entry.file_name()), pulled)?;
+        for seen in view.list(output)? {
+            copy(view, &output.join(&seen.name), &seen.path, &to.join(&seen.name), pulled)?;
         }
         return Ok(());
     }

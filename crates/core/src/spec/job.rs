@@ -42,6 +42,9 @@ pub struct JobSpec {
     pub seeds: Vec<u64>,
     /// Runs in the project folder itself; local targets only.
     pub in_place: bool,
+    /// Its working folder holds copies of all files, however many; programs that hand the folder on need that.
+    #[serde(default)]
+    pub copy: bool,
     /// How long a program may take to end after SIGTERM before it is killed.
     pub grace: Span,
     pub resume: ResumeSpec,

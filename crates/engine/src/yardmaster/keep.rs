@@ -7,6 +7,7 @@ use std::rc::Rc;
 use trainyard_agent::disk::now;
 use trainyard_agent::order::{AttemptResult, Metrics, Source};
 use trainyard_agent::site;
+use trainyard_agent::view::View;
 use trainyard_core::id::{RunId, Token};
 use trainyard_core::plan::slots::{Slot, Slots};
 use trainyard_core::run::{Effect, Ending, Event, Outcome, State, decide};
@@ -369,11 +370,10 @@ impl Keep {
         let Some(active) = self.runs.get(&handle.run) else {
             return Ending { outcome: Outcome::Lost { why }, lasted: Span(0), new_checkpoint: None };
         };
-        let folder = handle.depot.run(handle.run);
-        let work = match &active.batch.source {
-            Source::Snapshot(_) => folder.work(),
-            Source::InPlace(project) => project.clone(),
+        let view = match &active.batch.source {
+            Source::Snapshot(_) => View::of(&handle.depot, handle.run),
+            Source::InPlace(folder) => View::plain(folder.clone()),
         };
-        site::lost(&folder.attempt(handle.attempt), &active.batch.job, &work, why)
+        site::lost(&handle.depot.run(handle.run).attempt(handle.attempt), &active.batch.job, view, why)
     }
 }

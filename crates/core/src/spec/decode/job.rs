@@ -30,6 +30,7 @@ pub(super) fn job(name: &str, job: &Reader<'_>, images: &BTreeMap<String, ImageS
         outputs: job.need("outputs")?,
         seeds: job.need::<Seeds>("seeds")?.0,
         in_place: job.need("in-place")?,
+        copy: job.need("copy")?,
         grace: job.need("grace")?,
         resume: resume(job)?,
         metrics: metrics(job)?,

@@ -68,6 +68,13 @@ pub(super) static JOB: TableShape = TableShape {
             "Runs in the project folder itself instead of a copy; local targets only.",
         ),
         default(
+            "copy",
+            Shape::Bool,
+            "false",
+            "Copies all files of a large project for every run instead of laying them under its working folder; for \
+             programs that hand that folder to others, as with `docker run -v`.",
+        ),
+        default(
             "grace",
             Shape::Duration { least: 0 },
             "\"10s\"",

@@ -34,7 +34,7 @@ fn unknown_keys() {
     ");
     assert_snapshot!(job_problems("colour = 1"), @"
     trainyard.toml:3:1: jobs.train.colour: unknown key
-      hint: allowed here: `command`, `shell`, `env`, `params`, `params-style`, `image`, `target`, `gpus`, `pack`, `nodes`, `tasks`, `cpus`, `memory`, `time`, `outputs`, `seeds`, `in-place`, `grace`, `resume`, `metrics`
+      hint: allowed here: `command`, `shell`, `env`, `params`, `params-style`, `image`, `target`, `gpus`, `pack`, `nodes`, `tasks`, `cpus`, `memory`, `time`, `outputs`, `seeds`, `in-place`, `copy`, `grace`, `resume`, `metrics`
     ");
     assert_snapshot!(problems("[job.train]\ncommand = ['a']"), @r"
     trainyard.toml:1:2: job: unknown key

@@ -13,6 +13,7 @@ fn the_example_of_the_design_is_read() {
     /default_target "local"
     /images/default/docker "isaac-lab-base:latest"
     /jobs/train/command/argv ["python","train.py","--task","Isaac-Velocity-Rough-Anymal-C-v0","--headless","--seed","{seed}"]
+    /jobs/train/copy false
     /jobs/train/cpus 8
     /jobs/train/env {}
     /jobs/train/gpus/whole 1
@@ -83,6 +84,7 @@ fn its_values_know_where_they_come_from() {
     defaults.target = "local"  (default)
     image.docker = "isaac-lab-base:latest"  (trainyard.toml:6:10)
     jobs.train.command = ["python", "train.py", "--task", "Isaac-Velocity-Rough-Anymal-C-v0", "--headless", "--seed", "{seed}"]  (trainyard.toml:9:11)
+    jobs.train.copy = false  (default)
     jobs.train.cpus = 8  (trainyard.toml:11:8)
     jobs.train.gpus = 1  (trainyard.toml:10:8)
     jobs.train.grace = "10s"  (default)
@@ -167,6 +169,7 @@ fn layers_and_flags_come_over_each_other() {
     let loaded = load(&[user, project], &sets, "folder");
     insta::assert_snapshot!(listing(&loaded.map(|loaded| loaded.entries).unwrap_or_default()), @r#"
     defaults.target = "box"  (config.toml:1:19)
+    jobs.a.copy = false  (default)
     jobs.a.cpus = 4  (--set jobs.a.cpus)
     jobs.a.gpus = 0  (default)
     jobs.a.grace = "10s"  (default)
