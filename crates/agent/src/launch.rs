@@ -23,6 +23,9 @@ const NOT_EXECUTABLE: i32 = 126;
 /// Preparations of ours that failed; the number `env` and `docker run` use for that.
 pub(crate) const NOT_PREPARED: i32 = 125;
 
+/// Set by a batch script to the line that failed before the agent began.
+const SETUP_FAILED: &str = "YARD_SETUP_FAILED";
+
 /// A program that was started.
 pub(crate) struct Launched {
     pub(crate) pid: i32,
@@ -49,6 +52,12 @@ pub(crate) fn cannot(code: i32, why: impl ToString) -> Outcome {
 
 /// On failure nothing was executed.
 pub(crate) fn launch(order: &Order, secrets: &Secrets, around: &Circumstances<'_>) -> Result<Launched, Outcome> {
+    if order.lease.is_some()
+        && let Some(line) = std::env::var_os(SETUP_FAILED)
+    {
+        let line = line.to_string_lossy();
+        return Err(cannot(NOT_PREPARED, format!("this line of the target's `setup` or `modules` failed: {line}")));
+    }
     let checkpoint = around.checkpoint.map(|path| around.folder().join(path).to_string_lossy().into_owned());
     let values = Values {
         seed: order.seed,

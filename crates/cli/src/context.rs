@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use trainyard_core::spec::{self, Layer, Loaded};
 use trainyard_engine::home::Home;
 use trainyard_engine::ledger::{Filter, Ledger, RunRow};
+use trainyard_engine::site::Reach;
 use trainyard_engine::yardmaster::{Caller, Start};
 
 use crate::env;
@@ -75,6 +76,12 @@ impl Context {
 
     pub(crate) fn start(&self) -> Result<Start, CommandError> {
         Ok(Start { program: std::env::current_exe()? })
+    }
+
+    /// How sites are reached from here.
+    pub(crate) fn reach(&self) -> Result<Reach, CommandError> {
+        let ssh = env::ssh().map_err(|why| CommandError::new(Exit::Settings, why))?;
+        Ok(Reach { ssh, sockets: self.home.sockets(), program: self.start()?.program })
     }
 
     /// Reaches the yardmaster, starting it if need be; it has taken up the ledger when this returns.

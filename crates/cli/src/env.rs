@@ -75,3 +75,19 @@ pub(crate) fn wants_colour() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
+
+/// What to call instead of `ssh`, with its first arguments; split as a shell would.
+pub(crate) fn ssh() -> Result<Vec<String>, String> {
+    match std::env::var("YARD_SSH") {
+        Ok(text) if !text.trim().is_empty() => {
+            shlex::split(&text).ok_or_else(|| format!("YARD_SSH: `{text}` has a quote that does not end"))
+        }
+        _ => Ok(vec!["ssh".to_owned()]),
+    }
+}
+
+/// The pause between questions to a site, in milliseconds; for tests.
+pub(crate) fn pace() -> Option<std::time::Duration> {
+    let text = std::env::var("YARD_PACE").ok()?;
+    text.parse().ok().map(std::time::Duration::from_millis)
+}

@@ -10,10 +10,12 @@ use trainyard_engine::host::Person;
 use trainyard_engine::pipe::{Pipe, PipeError};
 use trainyard_engine::site::{Known, Reach};
 use trainyard_engine::submit::{Courier, Plan, SubmitError};
-use trainyard_engine::{snapshot, transfer};
+use trainyard_engine::transfer::{self, TransferError};
+use trainyard_engine::snapshot;
 
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::report::Bar;
 
 /// A person who types a second factor needs a while.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -74,19 +76,20 @@ impl Courier for Errand<'_> {
     fn bring(&mut self, plan: &Plan) -> Result<(Digest, Depot), SubmitError> {
         let printer = self.context.printer;
         let home = self.context.home.depot();
-        for tries in 1.. {
+        let mut tries = 0;
+        loop {
+            tries += 1;
             let snapshot = snapshot::scan(&plan.project, &plan.rules, &plan.cache)?;
-            let pipe = self.pipe()?;
-            let mut bar = printer.progress();
-            let sent = transfer::upload(pipe, &snapshot, &mut |progress| bar.show(&progress));
+            let pipe = self.pipe().map_err(TransferError::from)?;
+            let mut bar = Bar::new(printer, "uploading");
+            let sent = transfer::upload(pipe, &snapshot, &mut |progress| bar.show(progress.bytes, progress.of));
             drop(bar);
             match sent {
-                Err(transfer::TransferError::Changed { .. }) if tries < TRIES => continue,
+                Err(TransferError::Changed { .. }) if tries < TRIES => continue,
                 other => other?,
             };
             snapshot::remember(&snapshot, &home)?;
             return Ok((snapshot.digest, Depot::new(pipe.depot())));
         }
-        unreachable!("the last try returns")
     }
 }

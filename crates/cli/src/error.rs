@@ -7,7 +7,9 @@ use trainyard_core::spec::SpecError;
 use trainyard_engine::home::HomeError;
 use trainyard_engine::ledger::LedgerError;
 use trainyard_engine::snapshot::SnapshotError;
+use trainyard_engine::pipe::PipeError;
 use trainyard_engine::submit::SubmitError;
+use trainyard_engine::transfer::TransferError;
 use trainyard_engine::yardmaster::{CallError, YardmasterError};
 
 /// Exit codes are an API; `docs/exit-codes.md` explains each.
@@ -153,9 +155,35 @@ impl From<SubmitError> for CommandError {
             SubmitError::Arguments { .. } => Self::of(Exit::Settings, &error),
             SubmitError::Kind { .. } => Self::of(Exit::Refused, &error).hint("`--on local` runs it on this machine"),
             SubmitError::Image { .. } => Self::of(Exit::Refused, &error).hint("take `image` out to run it bare"),
+            SubmitError::InPlace { .. } => Self::of(Exit::Settings, &error).hint("`--on local` runs it here"),
+            SubmitError::Refused { .. } => Self::of(Exit::Refused, &error),
+            SubmitError::Transfer(error) => error.into(),
             SubmitError::SharedFolder { .. } => {
                 Self::of(Exit::Settings, &error).hint("take `in-place` out, or give one seed")
             }
+        }
+    }
+}
+
+impl From<PipeError> for CommandError {
+    fn from(error: PipeError) -> Self {
+        match &error {
+            PipeError::Host(host) => Self::of(Exit::Unreachable, &error).hint(host.hint()),
+            PipeError::Dropped | PipeError::TimedOut => {
+                Self::of(Exit::Unreachable, &error).hint("it is safe to try again")
+            }
+            PipeError::Refused(_) => Self::of(Exit::Refused, &error),
+        }
+    }
+}
+
+impl From<TransferError> for CommandError {
+    fn from(error: TransferError) -> Self {
+        match error {
+            TransferError::Pipe(error) => error.into(),
+            TransferError::Full { .. } => Self::of(Exit::Refused, &error).hint("`yard clean` frees space there"),
+            TransferError::Changed { .. } => Self::of(Exit::Settings, &error).hint("run again when it is written"),
+            TransferError::Read { .. } | TransferError::Write { .. } => Self::of(Exit::Settings, &error),
         }
     }
 }

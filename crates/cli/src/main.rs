@@ -5,6 +5,7 @@ mod command;
 mod context;
 mod dispatch;
 mod env;
+mod errand;
 mod error;
 mod interrupt;
 mod report;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use trainyard_agent::depot::Depot;
 use trainyard_agent::disk::now;
-use trainyard_agent::order::Source;
+use trainyard_agent::order::{Secrets, Source};
+use trainyard_agent::parcel::{Member, Parcel};
 use trainyard_core::id::{Digest, RunId};
 use trainyard_core::plan::arguments::{ArgumentError, Invocation, command_line};
 use trainyard_core::plan::slurm::{self, Facts};
@@ -20,9 +21,10 @@ use trainyard_core::value::Params;
 use crate::home::{Home, locate};
 use crate::ledger::{Batch, Ledger, LedgerError, NewRun};
 use crate::provenance::{Provenance, inquire};
-use crate::site::SitePlan;
+use crate::site::{Known, Shipment, SitePlan, depot_of, script};
 use crate::snapshot::{self, Rules, SnapshotError};
 use crate::target::Declared;
+use crate::transfer::TransferError;
 
 /// What somebody wants to run.
 #[derive(Debug, Clone)]
@@ -87,6 +89,8 @@ pub enum SubmitError {
     Snapshot(#[from] SnapshotError),
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
 }
 
 /// Checks everything that can be checked here. `facts` is what is known of a SLURM site.
@@ -197,6 +201,39 @@ pub fn declared(limits: &Limits) -> Declared {
 
 /// Git has had as long as the snapshot took; a large repository that nobody has looked at for long takes longer.
 const GIT_PATIENCE: Duration = Duration::from_millis(50);
+
+/// The batch scripts that a site would be sent, one for each submission to its scheduler. The names of the parcels are
+/// still to be drawn.
+pub fn scripts(plan: &Plan, known: Option<&Known>) -> Result<Vec<String>, String> {
+    let Destination::Site(site) = &plan.destination else { return Ok(Vec::new()) };
+    let depot = known.map_or_else(|| depot_of(&site.target), |known| known.root.clone());
+    let agent = known.map_or_else(|| format!("{depot}/bin/yard"), |known| known.agent.clone());
+    let (pack, most) = (site.pack.max(1) as usize, site.most_groups.max(1) as usize);
+    let policy = Policy { attempts: plan.job.resume.attempts, on: plan.job.resume.on.clone() };
+    let member = |run: &PlannedRun| Member {
+        id: run.id,
+        name: run.name.clone(),
+        seed: run.seed,
+        params: run.params.clone(),
+        run: Run::new(policy.clone(), now()),
+    };
+    let of_portion = |portion: &[PlannedRun]| {
+        let id = "y0000000000000000".to_owned();
+        let parcel = Parcel {
+            job: plan.job.clone(),
+            source: Source::InPlace(PathBuf::new()),
+            extra: plan.extra.clone(),
+            env: plan.env.clone(),
+            groups: portion.chunks(pack).map(|group| group.iter().map(member).collect()).collect(),
+            lanes: site.lanes,
+            scheduler: site.scheduler(&plan.job.name, &id),
+            id,
+        };
+        let shipment = Shipment { parcel, plan: (**site).clone(), secrets: Secrets::default() };
+        script(&shipment, &depot, &agent)
+    };
+    plan.runs.chunks(pack * most).map(of_portion).collect()
+}
 
 /// Puts the code where the runs will find it. Interrupted, it leaves nothing but contents that the next try need not send.
 pub fn deliver(plan: &Plan, courier: &mut dyn Courier) -> Result<Delivered, SubmitError> {

@@ -1,20 +1,29 @@
 //! `yard run`: from a job to results.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant as Clock};
 
 use clap::Args;
 use serde_json::{Value, json};
+use trainyard_agent::snapshot::{Entry, Kind, decode};
+use trainyard_core::id::RunId;
+use trainyard_core::plan::slurm::Facts;
 use trainyard_core::quote::posix_line;
-use trainyard_core::spec::{Config, JobSpec, SecretRef, Setting, format_duration, format_size, parse_seeds};
-use trainyard_engine::ledger::RunRow;
-use trainyard_engine::snapshot::Rules;
-use trainyard_engine::submit::{self, Plan, Wish};
+use trainyard_core::spec::{
+    Config, JobSpec, SecretRef, Setting, TargetKind, TargetSpec, format_duration, format_size, parse_seeds,
+};
+use trainyard_engine::ledger::{Ledger, RunRow};
+use trainyard_engine::site::{Known, depot_of};
+use trainyard_engine::snapshot::{self, Rules, Snapshot};
+use trainyard_engine::submit::{self, Destination, Plan, Wish};
+use trainyard_engine::yardmaster::Caller;
 
 use super::follow;
 use crate::context::{Context, Project};
 use crate::env;
+use crate::errand::Errand;
 use crate::error::{CommandError, Exit};
-use crate::report::{Report, Style};
+use crate::report::{Report, Style, plural};
 
 /// Run a job, once for each seed
 #[derive(Debug, Args)]
@@ -51,16 +60,24 @@ impl Run {
     pub(crate) fn run(self, context: &Context) -> Result<Exit, CommandError> {
         let project = context.project()?;
         let job = find_job(&project, &self.job)?;
-        let plan = self.plan(context, &project, job)?;
+        let target = self.target(&project, job)?;
+        let mut errand = Errand::new(context, target);
+        let is_site = !matches!(target.kind, TargetKind::Local(_));
+        let known = if is_site { errand.known(self.dry_run)? } else { None };
+        let facts = known.as_ref().and_then(|known| known.facts.as_ref());
+        let plan = self.plan(context, &project, job, target, facts)?;
         if self.dry_run {
-            context.printer.report(&DryRun { plan: &plan });
-            return Ok(Exit::Done);
+            return self.show_plan(context, &plan, known.as_ref());
         }
         let secrets = secrets_of(job)?;
         let mut ledger = context.ledger()?;
-        let ids = submit::carry_out(plan, &mut ledger)?;
-        let caller = context.knock(&secrets)?;
+        let delivered = submit::deliver(&plan, &mut errand)?;
+        let ids = submit::record(plan, delivered, &mut ledger)?;
+        let mut caller = context.knock(&secrets)?;
         if self.detach {
+            if is_site {
+                await_site(&ledger, &mut caller, &ids)?;
+            }
             let rows: Vec<RunRow> =
                 ids.iter().filter_map(|id| ledger.run(*id).transpose()).collect::<Result<_, _>>()?;
             context.printer.report(&Submitted { rows: &rows });
@@ -69,7 +86,35 @@ impl Run {
         follow::follow(context, &ledger, caller, &ids)
     }
 
-    fn plan(&self, context: &Context, project: &Project, job: &JobSpec) -> Result<Plan, CommandError> {
+    fn show_plan(&self, context: &Context, plan: &Plan, known: Option<&Known>) -> Result<Exit, CommandError> {
+        let (scripts, snapshot) = match &plan.destination {
+            Destination::Here { .. } => (Vec::new(), None),
+            Destination::Site(_) => {
+                let snapshot = snapshot::scan(&plan.project, &plan.rules, std::path::Path::new(""))?;
+                (submit::scripts(plan, known).map_err(|why| CommandError::new(Exit::Refused, why))?, Some(snapshot))
+            }
+        };
+        context.printer.report(&DryRun { plan, scripts, snapshot });
+        Ok(Exit::Done)
+    }
+
+    fn target<'a>(&self, project: &'a Project, job: &JobSpec) -> Result<&'a TargetSpec, CommandError> {
+        let config = &project.loaded.config;
+        let name = self.target.as_ref().or(job.target.as_ref()).unwrap_or(&config.default_target);
+        config.targets.get(name).ok_or_else(|| {
+            let known: Vec<&str> = config.targets.keys().map(String::as_str).collect();
+            CommandError::new(Exit::Settings, format!("no target `{name}`")).hint(format!("known: {}", known.join(", ")))
+        })
+    }
+
+    fn plan(
+        &self,
+        context: &Context,
+        project: &Project,
+        job: &JobSpec,
+        target: &TargetSpec,
+        facts: Option<&Facts>,
+    ) -> Result<Plan, CommandError> {
         let config = &project.loaded.config;
         let usage = |message: String| CommandError::new(Exit::Usage, message);
         let seeds = match &self.seeds {
@@ -79,12 +124,6 @@ impl Run {
         if let Some(name) = &self.name {
             check_name(name)?;
         }
-        let target = self.target.as_ref().or(job.target.as_ref()).unwrap_or(&config.default_target);
-        let target = config.targets.get(target).ok_or_else(|| {
-            let known: Vec<&str> = config.targets.keys().map(String::as_str).collect();
-            CommandError::new(Exit::Settings, format!("no target `{target}`"))
-                .hint(format!("known: {}", known.join(", ")))
-        })?;
         let wish = Wish {
             project: &project.folder,
             rules: rules(config),
@@ -95,7 +134,7 @@ impl Run {
             extra: self.extra.clone(),
             env: env::handed_on(),
         };
-        Ok(submit::plan(&wish, &context.home)?)
+        Ok(submit::plan(&wish, &context.home, facts)?)
     }
 }
 
@@ -144,6 +183,23 @@ pub(super) fn refused(rows: &[RunRow]) -> Option<Exit> {
     rows.iter().any(is_refused).then_some(Exit::Refused)
 }
 
+/// A site that takes longer has the runs later; they are in the ledger.
+const SITE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Until the site has taken or refused them.
+fn await_site(ledger: &Ledger, caller: &mut Caller, ids: &[RunId]) -> Result<(), CommandError> {
+    let until = Clock::now() + SITE_PATIENCE;
+    let on_its_way = |row: &RunRow| matches!(row.state.as_str(), "queued" | "starting");
+    while let Some(left) = until.checked_duration_since(Clock::now()) {
+        let mut last = ids.iter().rev().filter_map(|id| ledger.run(*id).ok().flatten());
+        if !last.any(|row| on_its_way(&row)) {
+            break;
+        }
+        caller.wait(left.min(Duration::from_millis(500)))?;
+    }
+    Ok(())
+}
+
 /// More runs than this are not listed one by one.
 const MOST_LINES: usize = 40;
 
@@ -174,19 +230,43 @@ impl Report for Submitted<'_> {
 /// What `--dry-run` prints.
 struct DryRun<'a> {
     plan: &'a Plan,
+    /// Batch scripts, and the files whose contents a site would get.
+    scripts: Vec<String>,
+    snapshot: Option<Snapshot>,
+}
+
+impl DryRun<'_> {
+    fn depot(&self) -> String {
+        match &self.plan.destination {
+            Destination::Here { depot, .. } => depot.root().display().to_string(),
+            Destination::Site(site) => depot_of(&site.target),
+        }
+    }
+
+    fn files(&self) -> Vec<(String, u64)> {
+        let entries = self.snapshot.iter().flat_map(|snapshot| &snapshot.manifest.entries);
+        let file = |entry: &Entry| match entry.kind {
+            Kind::File { size, .. } => Some((decode(&entry.path).display().to_string(), size)),
+            Kind::Folder | Kind::Link { .. } => None,
+        };
+        entries.filter_map(file).collect()
+    }
 }
 
 impl Report for DryRun<'_> {
     fn json(&self) -> Value {
         let plan = self.plan;
         let run = |run: &submit::PlannedRun| json!({ "name": run.name, "seed": run.seed, "argv": run.call.argv, "env": run.call.env });
+        let file = |(path, bytes): &(String, u64)| json!({ "path": path, "bytes": bytes });
         json!({
             "dry_run": true,
             "target": plan.target,
             "project": plan.project,
-            "depot": plan.depot.root(),
+            "depot": self.depot(),
             "job": plan.job,
             "runs": plan.runs.iter().map(run).collect::<Vec<_>>(),
+            "scripts": self.scripts,
+            "files": self.files().iter().map(file).collect::<Vec<_>>(),
         })
     }
 
@@ -196,7 +276,7 @@ impl Report for DryRun<'_> {
         let mut lines = vec![
             format!("{}  {}", style.bold("target "), plan.target),
             format!("{}  {}", style.bold("project"), plan.project.display()),
-            format!("{}  {}", style.bold("depot  "), plan.depot.root().display()),
+            format!("{}  {}", style.bold("depot  "), self.depot()),
         ];
         let memory = job.memory.map(|bytes| format!(", {}", format_size(bytes))).unwrap_or_default();
         let time = job.time.map(|time| format!(", {} at most", format_duration(time))).unwrap_or_default();
@@ -205,7 +285,31 @@ impl Report for DryRun<'_> {
             let call = posix_line(&run.call.argv).unwrap_or_else(|_| format!("{:?}", run.call.argv));
             lines.push(format!("{}  {call}", style.bold(&run.name)));
         }
+        lines.extend(self.sent(style));
         lines.push("nothing was sent".to_owned());
         lines.join("\n") + "\n"
+    }
+}
+
+impl DryRun<'_> {
+    /// What a site would get.
+    fn sent(&self, style: Style) -> Vec<String> {
+        let Some(snapshot) = &self.snapshot else { return Vec::new() };
+        let files = self.files();
+        let total = format!("{}, {}", plural(files.len(), "file"), format_size(snapshot.bytes));
+        let mut lines = vec![format!("{}  {total}, less what is there already", style.bold("files  "))];
+        lines.extend(files.iter().take(MOST_LINES).map(|(path, bytes)| format!("  {path}  {}", format_size(*bytes))));
+        if let Some(more) = files.len().checked_sub(MOST_LINES).filter(|more| *more > 0) {
+            lines.push(format!("  and {more} more"));
+        }
+        if let Some(script) = self.scripts.first() {
+            let others = match self.scripts.len() {
+                1 => String::new(),
+                count => format!(" (the first of {count}, which are alike)"),
+            };
+            lines.push(format!("{}{others}", style.bold("script")));
+            lines.extend(script.lines().map(|line| format!("  {line}")));
+        }
+        lines
     }
 }

@@ -7,6 +7,7 @@ use trainyard_core::spec::parse_duration;
 use trainyard_engine::yardmaster::{LockError, Settings, YardmasterError, serve};
 
 use crate::context::Context;
+use crate::env;
 use crate::error::{CommandError, Exit};
 
 /// Places runs and hears what becomes of them
@@ -33,6 +34,8 @@ impl Yardmaster {
             program: context.start()?.program,
             depot: context.home.depot(),
             idle: Duration::from_millis(idle.0),
+            reach: context.reach()?,
+            pace: env::pace(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let local = tokio::task::LocalSet::new();

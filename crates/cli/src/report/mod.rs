@@ -2,12 +2,14 @@
 
 mod live;
 mod printer;
+mod progress;
 mod run;
 mod style;
 mod table;
 
 pub(crate) use live::Live;
 pub(crate) use printer::{Output, Printer, Report, die_quietly_on_closed_pipe, usage};
+pub(crate) use progress::Bar;
 pub(crate) use run::{RunJson, RunTable, drop_empty_columns, metric_text, state_text};
 pub(crate) use style::{Style, ago, clock, plural, rfc3339, span};
 pub(crate) use table::table;

@@ -10,7 +10,7 @@ mod worker;
 use serde::{Deserialize, Serialize};
 use trainyard_agent::look::{Fate, Finding};
 use trainyard_agent::order::Secrets;
-use trainyard_agent::parcel::Parcel;
+use trainyard_agent::parcel::{Parcel, Scheduler};
 use trainyard_core::id::RunId;
 use trainyard_core::plan::slurm::Facts;
 use trainyard_core::spec::{JobSpec, ResumeBy, TargetSpec};
@@ -40,6 +40,13 @@ pub struct SitePlan {
     pub notice: Span,
     /// What the probe said, for kinds that have one.
     pub facts: Option<Facts>,
+}
+
+impl SitePlan {
+    /// How an agent speaks to whatever gives it an allocation for this parcel.
+    pub fn scheduler(&self, job: &str, parcel: &str) -> Scheduler {
+        Scheduler::Slurm { name: job_name(job, parcel), by: self.by, limit: self.limit, notice: self.notice }
+    }
 }
 
 /// Where a site keeps an attempt: the parcel and the group in it.

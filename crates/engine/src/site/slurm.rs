@@ -289,7 +289,7 @@ impl<'a> Table<'a> {
         let mut waiting: Vec<_> = rows.iter().filter(|row| row.state.class() == StateClass::Queued).collect();
         waiting.sort_by_key(|row| row.reason.as_deref().is_some_and(|why| why.contains("Dependency")));
         if let Some(row) = waiting.first() {
-            return Some(InQueue::Waiting { why: row.reason.clone() });
+            return Some(InQueue::Waiting { why: why(row) });
         }
         if let Some(row) = class(StateClass::Unknown) {
             return Some(InQueue::Other { state: row.state.to_string() });
@@ -297,6 +297,20 @@ impl<'a> Table<'a> {
         let newest = rows.iter().max_by_key(|row| (row.submitted, row.end))?;
         Some(InQueue::Over(over(&newest.state)))
     }
+}
+
+/// Why a job waits, and when SLURM believes it will start.
+fn why(row: &QueueRow) -> Option<String> {
+    let waiting = slurm::waiting(row)?;
+    let words = waiting.words.or(waiting.reason);
+    let starts = waiting.expected.and_then(|at| jiff::Timestamp::from_millisecond(at.0).ok()).map(|at| {
+        let local = at.to_zoned(jiff::tz::TimeZone::system());
+        let today = local.date() == jiff::Zoned::now().date();
+        let text = if today { local.strftime("%H:%M") } else { local.strftime("%a %H:%M") };
+        format!("SLURM expects it to start about {text}")
+    });
+    let parts: Vec<String> = words.into_iter().chain(starts).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 fn in_books(books: &Accounting, asked: &Asked) -> Option<InQueue> {

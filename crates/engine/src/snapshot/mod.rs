@@ -15,7 +15,7 @@ use trainyard_agent::snapshot::{Entry, Kind, Manifest, encode};
 use trainyard_core::id::Digest;
 
 pub use mistake::{Mistake, Suspicion};
-pub use store::store;
+pub use store::{remember, store};
 pub use walk::RESULTS_FOLDER;
 
 /// What of the project belongs to a snapshot; `[project]` in its file.

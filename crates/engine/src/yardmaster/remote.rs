@@ -6,13 +6,12 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant as Clock;
 use trainyard_agent::order::Secrets;
-use trainyard_agent::parcel::{Member, Parcel, Scheduler};
+use trainyard_agent::parcel::{Member, Parcel};
 use trainyard_core::id::RunId;
 use trainyard_core::spec::TargetSpec;
 
 use super::keep::{Active, Keep};
-use crate::ledger::Batch;
-use crate::site::{News, Reach, Shipment, SitePlan, Task, Worker};
+use crate::site::{News, Reach, Shipment, Task, Worker};
 
 /// Right after something was sent, answers are expected soon.
 const SOON: Duration = Duration::from_secs(1);
@@ -140,14 +139,9 @@ pub(super) fn shipment(keep: &Keep, parcel: &str, secrets: Secrets) -> Option<Sh
         env: batch.env.clone(),
         groups,
         lanes: plan.lanes,
-        scheduler: scheduler(&batch, &plan, parcel),
+        scheduler: plan.scheduler(&batch.job.name, parcel),
     };
     Some(Shipment { parcel, plan, secrets })
-}
-
-fn scheduler(batch: &Batch, plan: &SitePlan, parcel: &str) -> Scheduler {
-    let (by, limit, notice) = (plan.by, plan.limit, plan.notice);
-    Scheduler::Slurm { name: crate::site::job_name(&batch.job.name, parcel), by, limit, notice }
 }
 
 fn group_of(mut runs: Vec<&Active>) -> Vec<Member> {
