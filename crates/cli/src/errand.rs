@@ -9,9 +9,9 @@ use trainyard_core::spec::TargetSpec;
 use trainyard_engine::host::Person;
 use trainyard_engine::pipe::{Pipe, PipeError};
 use trainyard_engine::site::{Known, Reach};
+use trainyard_engine::snapshot;
 use trainyard_engine::submit::{Courier, Plan, SubmitError};
 use trainyard_engine::transfer::{self, TransferError};
-use trainyard_engine::snapshot;
 
 use crate::context::Context;
 use crate::error::CommandError;
@@ -36,7 +36,7 @@ impl<'a> Errand<'a> {
         let pipe = match self.pipe.take() {
             Some(pipe) => pipe,
             None => {
-                let reach = self.context.reach().map_err(|error| PipeError::Refused(error.to_string()))?;
+                let reach = self.context.reach().map_err(|error| PipeError::Refused(error.chain.join(": ")))?;
                 connect(&reach, self.target)?
             }
         };
@@ -64,7 +64,7 @@ impl<'a> Errand<'a> {
 
 fn connect(reach: &Reach, target: &TargetSpec) -> Result<Pipe, PipeError> {
     let host = reach.host(target)?;
-    let person = if std::io::stdin().is_terminal() { Person::Here } else { Person::Nobody };
+    let person = if std::io::stdin().is_terminal() { Person::AtTerminal } else { Person::Nobody };
     host.connect(person, PATIENCE)?;
     reach.pipe(target)
 }

@@ -15,6 +15,7 @@ pub mod site;
 pub mod snapshot;
 pub mod submit;
 pub mod target;
+pub mod transfer;
 pub mod yardmaster;
 
 /// An error and its causes in one line.

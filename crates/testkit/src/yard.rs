@@ -1,5 +1,6 @@
 //! A yard of its own: temporary home, temporary project, the real program.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -13,6 +14,7 @@ use crate::waiting::eventually;
 pub struct Yard {
     program: PathBuf,
     root: TempDir,
+    variables: RefCell<Vec<(String, String)>>,
 }
 
 /// What a command left.
@@ -31,9 +33,14 @@ impl Yard {
     pub fn new(program: &str, file: &str) -> Self {
         let root = TempDir::new().expect("a temporary folder");
         std::fs::create_dir(root.path().join("project")).expect("a project folder");
-        let yard = Self { program: program.into(), root };
+        let yard = Self { program: program.into(), root, variables: RefCell::default() };
         yard.write("trainyard.toml", file);
         yard
+    }
+
+    /// A variable in the environment of every command from here on.
+    pub fn set(&self, name: &str, value: &str) {
+        self.variables.borrow_mut().push((name.to_owned(), value.to_owned()));
     }
 
     pub fn root(&self) -> &Path {
@@ -63,6 +70,7 @@ impl Yard {
         let mut command = Command::new(&self.program);
         command.args(arguments).current_dir(self.project()).stdin(Stdio::null());
         command.env("YARD_HOME", self.home()).env("NO_COLOR", "1");
+        command.envs(self.variables.borrow().iter().cloned());
         command
     }
 

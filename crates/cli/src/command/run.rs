@@ -103,7 +103,8 @@ impl Run {
         let name = self.target.as_ref().or(job.target.as_ref()).unwrap_or(&config.default_target);
         config.targets.get(name).ok_or_else(|| {
             let known: Vec<&str> = config.targets.keys().map(String::as_str).collect();
-            CommandError::new(Exit::Settings, format!("no target `{name}`")).hint(format!("known: {}", known.join(", ")))
+            CommandError::new(Exit::Settings, format!("no target `{name}`"))
+                .hint(format!("known: {}", known.join(", ")))
         })
     }
 
