@@ -1,10 +1,12 @@
 //! The engines the other tests rely on are real and do what they are told.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::process::{Command, Stdio};
+
 use trainyard_testkit::login::Login;
 use trainyard_testkit::slurm::{Options, Slurm};
 use trainyard_testkit::stage::User;
-use trainyard_testkit::{eventually, processes};
+use trainyard_testkit::{census, eventually, processes};
 
 /// The id of a job of this user that runs this shell line.
 fn submit(slurm: &Slurm, user: &User, options: &[&str], line: &str) -> String {
@@ -75,6 +77,30 @@ fn through_the_jump_host_to_sbatch() {
         let said = std::fs::read_to_string(login.home().join(id)).unwrap();
         assert_eq!(said, format!("{}\n{}\n", login.home().display(), login.user().name));
     }
+}
+
+/// `./test --all` gives more than one.
+#[test]
+fn every_version_does_the_same() {
+    let mut versions = Vec::new();
+    for root in Slurm::roots() {
+        let slurm = Slurm::start(Options { root, ..Options::default() });
+        let login = Login::start(Some(&slurm));
+        let version = slurm.version();
+        let said = login.ssh(login.host(), "sbatch --version; hostname");
+        assert_eq!(said.stdout, format!("slurm-wlm {version}\nlogin-{}\n", login.user().name), "{said:?}");
+        let id = submit(&slurm, login.user(), &["-N2", "--gres=gpu:1", "-w", "n[2-3]"], "srun hostname | sort; pwd");
+        slurm.wait_for(&id, "COMPLETED");
+        assert_eq!(output(login.user()), format!("n2\nn3\n{}\n", login.home().display()));
+        slurm.kill_controller();
+        slurm.start_controller();
+        slurm.kill_node("n2");
+        slurm.start_node("n2");
+        slurm.wait_idle();
+        versions.push(version);
+    }
+    versions.dedup();
+    assert_eq!(versions.len(), Slurm::roots().len(), "{versions:?}");
 }
 
 #[test]
@@ -176,8 +202,7 @@ fn nothing_is_left_when_it_ends() {
     let found = slurm.stage().find(|_| true);
     assert!(found.len() >= 6, "controller, node, step, job: {found:?}");
     let login = Login::start(Some(&slurm));
-    let mut session =
-        login.command(login.host(), "echo there; exec sleep 300").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut session = login.command(login.host(), "echo there; exec sleep 300").stdout(Stdio::piped()).spawn().unwrap();
     std::io::Read::read_exact(session.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
     drop(login);
     assert!(!session.wait().unwrap().success());
@@ -185,18 +210,32 @@ fn nothing_is_left_when_it_ends() {
     assert!(!folder.exists());
     let left: Vec<i32> = found.into_iter().filter(|pid| processes::is_alive(*pid)).collect();
     assert_eq!(left, Vec::<i32>::new());
-    let named = trainyard_testkit::census::take()
+    let named = census::take()
         .into_iter()
         .filter(|one| one.arguments.iter().any(|word| word.contains(folder.to_str().unwrap())));
     assert_eq!(named.map(|one| one.arguments).collect::<Vec<_>>(), Vec::<Vec<String>>::new());
 }
 
 #[test]
+fn nothing_is_left_when_a_test_is_killed() {
+    let mut test = Command::new(std::env::current_exe().unwrap());
+    let mut test = test.args(["--exact", "time_runs_out_when_told"]).stdout(Stdio::null()).spawn().unwrap();
+    let started = || -> Vec<i32> {
+        let all = census::take().into_iter();
+        all.filter(|one| one.parent == test.id().cast_signed()).map(|one| one.pid).collect()
+    };
+    // The guardian, munged, slurmctld and four slurmd.
+    let found = eventually("daemons", || Some(started()).filter(|found| found.len() >= 7));
+    test.kill().unwrap();
+    test.wait().unwrap();
+    eventually("the end of all of them", || (!found.iter().any(|pid| processes::is_alive(*pid))).then_some(()));
+}
+
+#[test]
 fn connections_are_cut() {
     let login = Login::start(None);
     for host in [login.host(), login.direct_host()] {
-        let mut session =
-            login.command(host, "echo there; exec sleep 300").stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut session = login.command(host, "echo there; exec sleep 300").stdout(Stdio::piped()).spawn().unwrap();
         std::io::Read::read_exact(session.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
         login.cut();
         assert_eq!(session.wait().unwrap().code(), Some(255));
