@@ -11,19 +11,19 @@ use trainyard_testkit::{census, eventually, processes};
 /// The id of a job of this user that runs this shell line.
 fn submit(slurm: &Slurm, user: &User, options: &[&str], line: &str) -> String {
     let wrap = format!("--wrap={line}");
-    let argv = [&["sbatch", "--parsable", "--open-mode=append", "-o", "out"], options, &[&wrap]].concat();
+    let argv = [&["sbatch", "--parsable", "--open-mode=append", "-o", "%A.out"], options, &[&wrap]].concat();
     let submitted = slurm.run_as(user, &argv);
     assert_eq!(submitted.exit, 0, "{submitted:?}");
     submitted.stdout.trim().to_owned()
 }
 
-fn output(user: &User) -> String {
-    std::fs::read_to_string(user.home.join("out")).unwrap_or_default()
+fn output(user: &User, id: &str) -> String {
+    std::fs::read_to_string(user.home.join(format!("{id}.out"))).unwrap_or_default()
 }
 
 fn until_running(slurm: &Slurm, user: &User, id: &str, words: &str) {
     slurm.wait_for(id, "RUNNING");
-    eventually("the job to speak", || output(user).contains(words).then_some(()));
+    eventually("the job to speak", || output(user, id).contains(words).then_some(()));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_job_runs_as_its_user_on_a_machine_of_its_own() {
     let line = format!("id -u; hostname; getent hosts n2; {boot}; echo $CUDA_VISIBLE_DEVICES");
     let id = submit(slurm, &user, &["-p", "gpu", "--gres=gpu:a100:2", "-w", "n1"], &line);
     slurm.wait_for(&id, "COMPLETED");
-    let said = output(&user);
+    let said = output(&user, &id);
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines[0], user.uid.to_string());
     assert_eq!(lines[1], "n1");
@@ -49,8 +49,8 @@ fn steps_spread_over_nodes() {
     let user = slurm.add_user();
     let id = submit(slurm, &user, &["-N2", "--ntasks-per-node=1"], "srun hostname | sort");
     slurm.wait_for(&id, "COMPLETED");
-    assert_eq!(output(&user).lines().count(), 2, "{}", output(&user));
-    assert_ne!(output(&user).lines().next(), output(&user).lines().nth(1));
+    assert_eq!(output(&user, &id).lines().count(), 2, "{}", output(&user, &id));
+    assert_ne!(output(&user, &id).lines().next(), output(&user, &id).lines().nth(1));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn arrays_have_a_row_per_task() {
         let rows = slurm.job(&id);
         (rows.len() == 4 && rows.iter().all(|row| row.state == "COMPLETED")).then_some(())
     });
-    assert_eq!(output(&user), "task 0\ntask 1\ntask 2\ntask 3\n");
+    assert_eq!(output(&user, &id), "task 0\ntask 1\ntask 2\ntask 3\n");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn every_version_does_the_same() {
         assert_eq!(said.stdout, format!("slurm-wlm {version}\nlogin-{}\n", login.user().name), "{said:?}");
         let id = submit(&slurm, login.user(), &["-N2", "--gres=gpu:1", "-w", "n[2-3]"], "srun hostname | sort; pwd");
         slurm.wait_for(&id, "COMPLETED");
-        assert_eq!(output(login.user()), format!("n2\nn3\n{}\n", login.home().display()));
+        assert_eq!(output(login.user(), &id), format!("n2\nn3\n{}\n", login.home().display()));
         slurm.kill_controller();
         slurm.start_controller();
         slurm.kill_node("n2");
@@ -110,7 +110,11 @@ fn a_requeued_job_lives_twice() {
     let line = "echo life $SLURM_RESTART_COUNT; [ -n \"$SLURM_RESTART_COUNT\" ] || { scontrol requeue $SLURM_JOB_ID; sleep 60; }";
     let id = submit(slurm, &user, &["--requeue"], line);
     slurm.wait_for(&id, "COMPLETED");
-    assert!(output(&user).starts_with("life\n") && output(&user).contains("life 1\n"), "{}", output(&user));
+    assert!(
+        output(&user, &id).starts_with("life\n") && output(&user, &id).contains("life 1\n"),
+        "{}",
+        output(&user, &id)
+    );
 }
 
 #[test]
@@ -121,7 +125,7 @@ fn time_runs_out_when_told() {
     until_running(slurm, &user, &id, "up");
     slurm.expire(&id);
     slurm.wait_for(&id, "TIMEOUT");
-    assert!(output(&user).contains("DUE TO TIME LIMIT"), "{}", output(&user));
+    assert!(output(&user, &id).contains("DUE TO TIME LIMIT"), "{}", output(&user, &id));
 }
 
 #[test]
@@ -137,7 +141,7 @@ fn a_dead_node_takes_everything_with_it() {
     slurm.declare_down("n2");
     slurm.wait_for(&id, "PENDING");
     slurm.start_node("n2");
-    eventually("a second life", || (output(&user).matches("up").count() == 2).then_some(()));
+    eventually("a second life", || (output(&user, &id).matches("up").count() == 2).then_some(()));
 }
 
 #[test]
@@ -147,9 +151,9 @@ fn a_preempted_job_comes_back() {
     let id = submit(&slurm, &user, &["--requeue"], "echo up; sleep 300");
     until_running(&slurm, &user, &id, "up");
     let higher = slurm.preempt(&["n1"]);
-    assert!(output(&user).contains("DUE TO PREEMPTION"), "{}", output(&user));
+    assert!(output(&user, &id).contains("DUE TO PREEMPTION"), "{}", output(&user, &id));
     slurm.ask(&["scancel", &higher]);
-    eventually("a second life", || (output(&user).matches("up").count() == 2).then_some(()));
+    eventually("a second life", || (output(&user, &id).matches("up").count() == 2).then_some(()));
 }
 
 #[test]
