@@ -51,7 +51,7 @@ if [ -n "$root" ]; then
     mkdir -p "$root$all"
     mount --bind "$all" "$root$all"
 fi
-for file in hosts passwd group; do mount --bind "$stage/etc/$file" "$root/etc/$file"; done
+for file in hosts passwd shadow group; do mount --bind "$stage/etc/$file" "$root/etc/$file"; done
 mount --bind "$stage/boot/$host" "$root/proc/sys/kernel/random/boot_id"
 hostname "$host"
 [ -z "$root" ] || exec chroot "$root" "$@"
@@ -103,7 +103,9 @@ impl Stage {
         if !geteuid().is_root() {
             stage.move_home();
         }
-        stage.write("hosts", "127.0.0.1 localhost\n");
+        // Empty: the passwords are in `passwd`.
+        stage.write("shadow", "");
+        stage.name_hosts(&[]);
         stage
     }
 

@@ -1,27 +1,29 @@
 //! The engines the other tests rely on are real and do what they are told.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::process::{Command, Stdio};
+
 use trainyard_testkit::login::Login;
 use trainyard_testkit::slurm::{Options, Slurm};
 use trainyard_testkit::stage::User;
-use trainyard_testkit::{eventually, processes};
+use trainyard_testkit::{census, eventually, processes};
 
 /// The id of a job of this user that runs this shell line.
 fn submit(slurm: &Slurm, user: &User, options: &[&str], line: &str) -> String {
     let wrap = format!("--wrap={line}");
-    let argv = [&["sbatch", "--parsable", "--open-mode=append", "-o", "out"], options, &[&wrap]].concat();
+    let argv = [&["sbatch", "--parsable", "--open-mode=append", "-o", "%A.out"], options, &[&wrap]].concat();
     let submitted = slurm.run_as(user, &argv);
     assert_eq!(submitted.exit, 0, "{submitted:?}");
     submitted.stdout.trim().to_owned()
 }
 
-fn output(user: &User) -> String {
-    std::fs::read_to_string(user.home.join("out")).unwrap_or_default()
+fn output(user: &User, id: &str) -> String {
+    std::fs::read_to_string(user.home.join(format!("{id}.out"))).unwrap_or_default()
 }
 
 fn until_running(slurm: &Slurm, user: &User, id: &str, words: &str) {
     slurm.wait_for(id, "RUNNING");
-    eventually("the job to speak", || output(user).contains(words).then_some(()));
+    eventually("the job to speak", || output(user, id).contains(words).then_some(()));
 }
 
 #[test]
@@ -32,7 +34,7 @@ fn a_job_runs_as_its_user_on_a_machine_of_its_own() {
     let line = format!("id -u; hostname; getent hosts n2; {boot}; echo $CUDA_VISIBLE_DEVICES");
     let id = submit(slurm, &user, &["-p", "gpu", "--gres=gpu:a100:2", "-w", "n1"], &line);
     slurm.wait_for(&id, "COMPLETED");
-    let said = output(&user);
+    let said = output(&user, &id);
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines[0], user.uid.to_string());
     assert_eq!(lines[1], "n1");
@@ -47,8 +49,8 @@ fn steps_spread_over_nodes() {
     let user = slurm.add_user();
     let id = submit(slurm, &user, &["-N2", "--ntasks-per-node=1"], "srun hostname | sort");
     slurm.wait_for(&id, "COMPLETED");
-    assert_eq!(output(&user).lines().count(), 2, "{}", output(&user));
-    assert_ne!(output(&user).lines().next(), output(&user).lines().nth(1));
+    assert_eq!(output(&user, &id).lines().count(), 2, "{}", output(&user, &id));
+    assert_ne!(output(&user, &id).lines().next(), output(&user, &id).lines().nth(1));
 }
 
 #[test]
@@ -60,7 +62,7 @@ fn arrays_have_a_row_per_task() {
         let rows = slurm.job(&id);
         (rows.len() == 4 && rows.iter().all(|row| row.state == "COMPLETED")).then_some(())
     });
-    assert_eq!(output(&user), "task 0\ntask 1\ntask 2\ntask 3\n");
+    assert_eq!(output(&user, &id), "task 0\ntask 1\ntask 2\ntask 3\n");
 }
 
 #[test]
@@ -77,6 +79,30 @@ fn through_the_jump_host_to_sbatch() {
     }
 }
 
+/// `./test --all` gives more than one.
+#[test]
+fn every_version_does_the_same() {
+    let mut versions = Vec::new();
+    for root in Slurm::roots() {
+        let slurm = Slurm::start(Options { root, ..Options::default() });
+        let login = Login::start(Some(&slurm));
+        let version = slurm.version();
+        let said = login.ssh(login.host(), "sbatch --version; hostname");
+        assert_eq!(said.stdout, format!("slurm-wlm {version}\nlogin-{}\n", login.user().name), "{said:?}");
+        let id = submit(&slurm, login.user(), &["-N2", "--gres=gpu:1", "-w", "n[2-3]"], "srun hostname | sort; pwd");
+        slurm.wait_for(&id, "COMPLETED");
+        assert_eq!(output(login.user(), &id), format!("n2\nn3\n{}\n", login.home().display()));
+        slurm.kill_controller();
+        slurm.start_controller();
+        slurm.kill_node("n2");
+        slurm.start_node("n2");
+        slurm.wait_idle();
+        versions.push(version);
+    }
+    versions.dedup();
+    assert_eq!(versions.len(), Slurm::roots().len(), "{versions:?}");
+}
+
 #[test]
 fn a_requeued_job_lives_twice() {
     let slurm = Slurm::shared();
@@ -84,7 +110,11 @@ fn a_requeued_job_lives_twice() {
     let line = "echo life $SLURM_RESTART_COUNT; [ -n \"$SLURM_RESTART_COUNT\" ] || { scontrol requeue $SLURM_JOB_ID; sleep 60; }";
     let id = submit(slurm, &user, &["--requeue"], line);
     slurm.wait_for(&id, "COMPLETED");
-    assert!(output(&user).starts_with("life\n") && output(&user).contains("life 1\n"), "{}", output(&user));
+    assert!(
+        output(&user, &id).starts_with("life\n") && output(&user, &id).contains("life 1\n"),
+        "{}",
+        output(&user, &id)
+    );
 }
 
 #[test]
@@ -95,7 +125,7 @@ fn time_runs_out_when_told() {
     until_running(slurm, &user, &id, "up");
     slurm.expire(&id);
     slurm.wait_for(&id, "TIMEOUT");
-    assert!(output(&user).contains("DUE TO TIME LIMIT"), "{}", output(&user));
+    assert!(output(&user, &id).contains("DUE TO TIME LIMIT"), "{}", output(&user, &id));
 }
 
 #[test]
@@ -111,7 +141,7 @@ fn a_dead_node_takes_everything_with_it() {
     slurm.declare_down("n2");
     slurm.wait_for(&id, "PENDING");
     slurm.start_node("n2");
-    eventually("a second life", || (output(&user).matches("up").count() == 2).then_some(()));
+    eventually("a second life", || (output(&user, &id).matches("up").count() == 2).then_some(()));
 }
 
 #[test]
@@ -121,9 +151,9 @@ fn a_preempted_job_comes_back() {
     let id = submit(&slurm, &user, &["--requeue"], "echo up; sleep 300");
     until_running(&slurm, &user, &id, "up");
     let higher = slurm.preempt(&["n1"]);
-    assert!(output(&user).contains("DUE TO PREEMPTION"), "{}", output(&user));
+    assert!(output(&user, &id).contains("DUE TO PREEMPTION"), "{}", output(&user, &id));
     slurm.ask(&["scancel", &higher]);
-    eventually("a second life", || (output(&user).matches("up").count() == 2).then_some(()));
+    eventually("a second life", || (output(&user, &id).matches("up").count() == 2).then_some(()));
 }
 
 #[test]
@@ -176,8 +206,7 @@ fn nothing_is_left_when_it_ends() {
     let found = slurm.stage().find(|_| true);
     assert!(found.len() >= 6, "controller, node, step, job: {found:?}");
     let login = Login::start(Some(&slurm));
-    let mut session =
-        login.command(login.host(), "echo there; exec sleep 300").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut session = login.command(login.host(), "echo there; exec sleep 300").stdout(Stdio::piped()).spawn().unwrap();
     std::io::Read::read_exact(session.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
     drop(login);
     assert!(!session.wait().unwrap().success());
@@ -185,18 +214,32 @@ fn nothing_is_left_when_it_ends() {
     assert!(!folder.exists());
     let left: Vec<i32> = found.into_iter().filter(|pid| processes::is_alive(*pid)).collect();
     assert_eq!(left, Vec::<i32>::new());
-    let named = trainyard_testkit::census::take()
+    let named = census::take()
         .into_iter()
         .filter(|one| one.arguments.iter().any(|word| word.contains(folder.to_str().unwrap())));
     assert_eq!(named.map(|one| one.arguments).collect::<Vec<_>>(), Vec::<Vec<String>>::new());
 }
 
 #[test]
+fn nothing_is_left_when_a_test_is_killed() {
+    let mut test = Command::new(std::env::current_exe().unwrap());
+    let mut test = test.args(["--exact", "time_runs_out_when_told"]).stdout(Stdio::null()).spawn().unwrap();
+    let started = || -> Vec<i32> {
+        let all = census::take().into_iter();
+        all.filter(|one| one.parent == test.id().cast_signed()).map(|one| one.pid).collect()
+    };
+    // The guardian, munged, slurmctld and four slurmd.
+    let found = eventually("daemons", || Some(started()).filter(|found| found.len() >= 7));
+    test.kill().unwrap();
+    test.wait().unwrap();
+    eventually("the end of all of them", || (!found.iter().any(|pid| processes::is_alive(*pid))).then_some(()));
+}
+
+#[test]
 fn connections_are_cut() {
     let login = Login::start(None);
     for host in [login.host(), login.direct_host()] {
-        let mut session =
-            login.command(host, "echo there; exec sleep 300").stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut session = login.command(host, "echo there; exec sleep 300").stdout(Stdio::piped()).spawn().unwrap();
         std::io::Read::read_exact(session.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
         login.cut();
         assert_eq!(session.wait().unwrap().code(), Some(255));

@@ -4,6 +4,7 @@ mod accounting;
 mod conf;
 mod jobs;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock};
@@ -79,14 +80,8 @@ impl Slurm {
         let stage = Stage::new(options.root.clone());
         let running = Mutex::new(Running { controller: None, nodes: vec![None; options.nodes] });
         let slurm = Self { stage, options, ports, running };
-        slurm.stage.name_hosts(
-            &slurm
-                .node_names()
-                .into_iter()
-                .enumerate()
-                .map(|(turn, name)| (name, format!("127.0.0.{}", turn + 11)))
-                .collect::<Vec<_>>(),
-        );
+        let names = slurm.node_names().into_iter().zip(11..).map(|(name, last)| (name, format!("127.0.0.{last}")));
+        slurm.stage.name_hosts(&names.collect::<Vec<_>>());
         conf::write(&slurm.stage, &slurm.options, &slurm.ports, &slurm.version());
         slurm.start_munge();
         if slurm.options.accounting {
@@ -355,6 +350,15 @@ impl Slurm {
 
     fn running(&self) -> std::sync::MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// A failed test shows what SLURM had to say.
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            drop(std::io::stderr().write_all(self.log().as_bytes()));
+        }
     }
 }
 
