@@ -124,6 +124,10 @@ fn directives(target: &Reader<'_>, problems: &mut Vec<Problem>) {
 /// A directive that is no option would end the `#SBATCH` lines of the script, and the rest with them.
 fn unfit_directive(target: &Reader<'_>, directive: &str) -> Option<String> {
     let Some(words) = shlex::split(directive) else { return Some("a quote is not closed".to_owned()) };
+    // Refused by its form already.
+    if directive.contains(char::is_control) {
+        return None;
+    }
     if !directive.starts_with('-') || words.first().is_none_or(|word| word.trim_matches('-').is_empty()) {
         return Some("expected an option of `sbatch`, such as `--exclusive`".to_owned());
     }
