@@ -5,7 +5,7 @@ use crate::spec::read::Reader;
 use crate::template;
 
 const IN_GPU_REQUEST: [&str; 5] = ["gpus", "gpus_per_task", "total_gpus", "nodes", "tasks"];
-const GPU_OPTIONS: [&str; 5] = ["gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"];
+const GPU_OPTIONS: [&str; 6] = ["G", "gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"];
 
 /// Options with a key of their own.
 const KEYS: [(&str, char, &str); 19] = [
