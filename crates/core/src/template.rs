@@ -42,6 +42,43 @@ pub struct Size {
     pub tasks: String,
 }
 
+impl Size {
+    fn of(&self, name: &str) -> Option<&String> {
+        Some(match name {
+            "gpus" => &self.gpus,
+            "nodes" => &self.nodes,
+            "total_gpus" => &self.total_gpus,
+            "tasks" | "world_size" => &self.tasks,
+            _ => return None,
+        })
+    }
+
+    /// A parameter's text with these placeholders replaced. Everything else stays, `${gpus}` too: parameters hold
+    /// the languages of other programs.
+    pub(crate) fn fill_in(&self, text: &str) -> Value {
+        let whole = name_at(text).filter(|name| name.len() + 2 == text.len());
+        if let Some(size) = whole.and_then(|name| self.of(name)) {
+            let number = size.parse().map(Value::Int);
+            return number
+                .or_else(|_share| size.parse().map(Value::Float))
+                .unwrap_or_else(|_| Value::Text(size.clone()));
+        }
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find('{') {
+            let (before, from) = rest.split_at(at);
+            filled.push_str(before);
+            let size =
+                name_at(from).filter(|_| !filled.ends_with(['$', '{'])).and_then(|name| Some((name, self.of(name)?)));
+            let taken = size.map_or(1, |(name, _)| name.len() + 2);
+            filled.push_str(size.map_or("{", |(_, size)| size));
+            rest = from.split_at(taken).1;
+        }
+        filled.push_str(rest);
+        Value::Text(filled)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TemplateError {
     #[error(
@@ -155,6 +192,9 @@ fn fill_each(
 }
 
 fn value_of(name: &str, values: &Values<'_>) -> Result<String, TemplateError> {
+    if let Some(size) = values.size.of(name) {
+        return Ok(size.clone());
+    }
     Ok(match name {
         "seed" => values.seed.ok_or(TemplateError::NoSeed)?.to_string(),
         "run" => values.run.clone(),
@@ -162,10 +202,6 @@ fn value_of(name: &str, values: &Values<'_>) -> Result<String, TemplateError> {
         "job" => values.job.clone(),
         "attempt" => values.attempt.to_string(),
         "checkpoint" => values.checkpoint.clone().unwrap_or_default(),
-        "gpus" => values.size.gpus.clone(),
-        "nodes" => values.size.nodes.clone(),
-        "total_gpus" => values.size.total_gpus.clone(),
-        "tasks" | "world_size" => values.size.tasks.clone(),
         _ => {
             let param = name.strip_prefix("param.").and_then(|param| values.params.get(param));
             plain(param.ok_or_else(|| unknown(name, values.params.keys().map(String::as_str)))?)

@@ -42,6 +42,8 @@ pub enum ArgumentError {
 ///
 /// The parameters are those of `values`; those of `job` are expected to be among them.
 pub fn command_line(job: &JobSpec, values: &Values<'_>, extra: &[String]) -> Result<Invocation, ArgumentError> {
+    let params = sized(values);
+    let values = &Values { params: &params, ..values.clone() };
     let left = unplaced(job, values.params);
     let (params, variables) = match job.style {
         ParamStyle::Flags => (flags(&left)?, BTreeMap::new()),
@@ -111,6 +113,19 @@ fn checked(name: &str) -> Result<&str, ArgumentError> {
         return Err(ArgumentError::Name { name: name.to_owned() });
     }
     Ok(name)
+}
+
+/// The parameters with the run's size filled in: `{total_gpus}` and its like, and nothing else in braces. A text
+/// that is one placeholder alone becomes the number, which Hydra tells from a text.
+fn sized(values: &Values<'_>) -> Params {
+    let fill = |(name, value): (&String, &Value)| {
+        let value = match value {
+            Value::Text(text) => values.size.fill_in(text),
+            other => other.clone(),
+        };
+        (name.clone(), value)
+    };
+    values.params.iter().map(fill).collect()
 }
 
 /// The parameters that no `{param.NAME}` in the command or the environment names.

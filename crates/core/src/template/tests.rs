@@ -52,6 +52,24 @@ fn every_placeholder_has_its_value() {
 }
 
 #[test]
+fn the_size_of_a_run() {
+    let params = params();
+    let mut values = values(&params);
+    values.size =
+        Size { gpus: "4".to_owned(), nodes: "2".to_owned(), total_gpus: "8".to_owned(), tasks: "2".to_owned() };
+    let filled = fill("{gpus} {nodes} {total_gpus} {tasks} {world_size}", &values).unwrap();
+    assert_eq!(filled, "4 2 8 2 2");
+    let text = |text: &str| Value::Text(text.to_owned());
+    assert_eq!(values.size.fill_in("{total_gpus}"), Value::Int(8));
+    assert_eq!(values.size.fill_in("n{nodes}x{gpus}"), text("n2x4"));
+    for other in ["${gpus}", "{{gpus}}", "{seed}", "{gpus", "k={name:default}", "", "{", "größe {", "{gpus }"] {
+        assert_eq!(values.size.fill_in(other), text(other));
+    }
+    values.size.gpus = "0.25".to_owned();
+    assert_eq!(values.size.fill_in("{gpus}"), Value::Float(0.25));
+}
+
+#[test]
 fn other_braces_are_literal() {
     let untouched = [
         "",

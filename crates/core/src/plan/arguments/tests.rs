@@ -54,6 +54,13 @@ fn argv(job: &JobSpec, params: &Params, extra: &[&str]) -> Vec<String> {
 }
 
 #[test]
+fn parameters_may_hold_the_size() {
+    let given = params(&[("trainer.devices", text("{total_gpus}")), ("note", text("${gpus} of {gpus}"))]);
+    assert_eq!(argv(&program(&["a"], ParamStyle::Hydra), &given, &[])[2], "trainer.devices=1");
+    assert_eq!(argv(&program(&["a", "{param.note}"], ParamStyle::Flags), &given, &[])[1], "${gpus} of 1");
+}
+
+#[test]
 fn flags_by_type() {
     let table = Value::Table(params(&[("a", Value::Int(1))]));
     let given = params(&[

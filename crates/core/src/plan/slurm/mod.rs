@@ -8,6 +8,7 @@ mod moment;
 mod queue;
 mod script;
 mod state;
+mod submit;
 mod text;
 mod words;
 
@@ -19,5 +20,6 @@ pub use queue::{
 };
 pub use script::{Array, Directive, PlanError, Script, Wanted};
 pub use state::{Interruption, SlurmState, StateClass};
+pub use submit::{requeue, submit, successor};
 pub use text::DirectiveError;
 pub use words::{Explained, Waiting, explain, waiting};

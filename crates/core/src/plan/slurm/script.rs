@@ -183,7 +183,8 @@ impl Wanted<'_> {
         let target = self.target;
         let mut body = vec![
             // Where a site's nodes cannot look the user's environment up, SLURM goes on without.
-            r#"export HOME="${HOME:-$(echo ~)}" PATH="${PATH:-/usr/local/bin:/usr/bin:/bin}""#.to_owned(),
+            r#"export HOME="${HOME:-$(echo ~)}" USER="${USER:-$(id -un)}""#.to_owned(),
+            "printenv PATH >/dev/null || export PATH=/usr/local/bin:/usr/bin:/bin".to_owned(),
             // What `--export` says would otherwise hold for every `srun` in the job, too.
             "export SLURM_EXPORT_ENV=ALL".to_owned(),
             // `srun` does not take this over by itself since 22.05.

@@ -5,7 +5,7 @@ use crate::spec::read::Reader;
 use crate::template;
 
 const IN_GPU_REQUEST: [&str; 5] = ["gpus", "gpus_per_task", "total_gpus", "nodes", "tasks"];
-const GPU_OPTIONS: [&str; 5] = ["gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"];
+const GPU_OPTIONS: [&str; 6] = ["G", "gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"];
 
 /// Options with a key of their own.
 const KEYS: [(&str, char, &str); 19] = [
@@ -124,6 +124,10 @@ fn directives(target: &Reader<'_>, problems: &mut Vec<Problem>) {
 /// A directive that is no option would end the `#SBATCH` lines of the script, and the rest with them.
 fn unfit_directive(target: &Reader<'_>, directive: &str) -> Option<String> {
     let Some(words) = shlex::split(directive) else { return Some("a quote is not closed".to_owned()) };
+    // Refused by its form already.
+    if directive.contains(char::is_control) {
+        return None;
+    }
     if !directive.starts_with('-') || words.first().is_none_or(|word| word.trim_matches('-').is_empty()) {
         return Some("expected an option of `sbatch`, such as `--exclusive`".to_owned());
     }

@@ -20,25 +20,14 @@ fn always_local(name: &str, target: &Reader<'_>) -> Option<Problem> {
 }
 
 /// What stands in the configurations people copy from.
-const SAMPLES: [&str; 10] = [
-    "username@",
-    "@cluster_ip",
-    "/some/path/",
-    "/path/to/your/",
-    "your_account",
-    "your_cluster",
-    "name@mail",
-    "user@mail",
-    "your-account",
-    "<your",
-];
+const SAMPLES: [&str; 5] = ["username@cluster_ip", "your_cluster_login_node", "your_account", "name@mail", "user@mail"];
+const SAMPLE_FOLDERS: [&str; 2] = ["/some/path/", "/path/to/"];
 
 fn samples(target: &Reader<'_>, problems: &mut Vec<Problem>) {
     for key in ["host", "depot", "account", "partition", "mail", "scratch"] {
         let Ok(Some(text)) = target.get::<String>(key) else { continue };
-        let lower = text.to_ascii_lowercase();
-        let is_address = |sample: &str| key == "mail" && lower.contains('.') && sample.ends_with("@mail");
-        if SAMPLES.iter().any(|sample| lower.contains(sample) && !is_address(sample)) {
+        let is_sample = SAMPLES.iter().any(|sample| text.eq_ignore_ascii_case(sample));
+        if is_sample || SAMPLE_FOLDERS.iter().any(|folder| text.starts_with(folder)) {
             problems.push(target.problem(key, format!("`{text}` is still the placeholder; write your own")));
         }
     }

@@ -22,7 +22,7 @@ pub(super) static JOB: TableShape = TableShape {
         optional(
             "params",
             Shape::Map { of: &Shape::Any, names: Names::Any },
-            "Parameters that are added to the command; a sweep may set them.",
+            "Parameters that are added to the command; a sweep may set them, and `{total_gpus}` may stand in them.",
         ),
         default(
             "params-style",

@@ -206,10 +206,123 @@ fn targets_have_sane_values() {
     "#);
     assert_snapshot!(target("kind = 'slurm'\ndepot = '/d'\ndirectives = ['#SBATCH -N1', \"--a\\nrm\"]"), @r#"
     trainyard.toml:4:15: targets.t.directives[0]: expected an option of `sbatch`, such as `--exclusive`
-    trainyard.toml:4:30: targets.t.directives[1]: `--array` is set by `yard`: it makes one task for each group of runs
     trainyard.toml:4:30: targets.t.directives[1]: expected a line of text, found "--a\nrm"
     "#);
     assert_snapshot!(target("kind = 'runai'\nurl = 'runai.local'\nproject = 'p'\ntoken = { env = 'T' }"), @r#"trainyard.toml:3:7: targets.t.url: expected an address such as "https://…", found "runai.local""#);
+}
+
+fn slurm(lines: &str) -> String {
+    target(&format!("kind = 'slurm'\ndepot = '/d'\n{lines}"))
+}
+
+#[test]
+fn options_of_sbatch_that_have_a_key_or_are_ours() {
+    let directives = [
+        "--job-name=x",
+        "-Jx",
+        "-J x",
+        "-HJ x",
+        "--part=gpu",
+        "-p gpu",
+        "--mem-per-cpu=4048",
+        "--gres=gpu:1",
+        "--gres=lscratch:100",
+        "-G1",
+        "--export=ALL",
+        "--dependency=afterok:1",
+        "--no-requeue",
+        "--signal=B:USR1@60",
+        "--comment=x --array=0-5%1",
+        "--container-image=a",
+        "--comment='open",
+        "--",
+        "exclusive",
+    ];
+    let list: Vec<String> = directives.iter().map(|directive| format!("{directive:?}")).collect();
+    assert_snapshot!(slurm(&format!("directives = [\n{}]", list.join(",\n"))), @r#"
+    trainyard.toml:5:1: targets.t.directives[0]: `--job-name` is set by `yard`: runs are found again by it
+    trainyard.toml:6:1: targets.t.directives[1]: `--job-name` is set by `yard`: runs are found again by it
+    trainyard.toml:7:1: targets.t.directives[2]: `--job-name` is set by `yard`: runs are found again by it
+    trainyard.toml:8:1: targets.t.directives[3]: `--job-name` is set by `yard`: runs are found again by it
+    trainyard.toml:9:1: targets.t.directives[4]: write `partition` of the target instead
+    trainyard.toml:10:1: targets.t.directives[5]: write `partition` of the target instead
+    trainyard.toml:11:1: targets.t.directives[6]: write `memory` of the job and `memory-request = "cpu"` of the target instead
+    trainyard.toml:12:1: targets.t.directives[7]: write `gpus` of the job and `gpu-request` of the target instead
+    trainyard.toml:13:1: targets.t.directives[8]: a second `--gres` replaces the first: write `gpu-request = "--gres=gpu:{gpus},lscratch:100"`
+    trainyard.toml:14:1: targets.t.directives[9]: write `gpus` of the job and `gpu-request` of the target instead
+    trainyard.toml:15:1: targets.t.directives[10]: `--export` is set by `yard`: the environment of a run is `env` of job and target
+    trainyard.toml:16:1: targets.t.directives[11]: `--dependency` is set by `yard`: it is how runs go on: `resume-by`
+    trainyard.toml:17:1: targets.t.directives[12]: `--no-requeue` is set by `yard`: it is how runs go on: `resume-by`
+    trainyard.toml:18:1: targets.t.directives[13]: `--signal` is set by `yard`: it warns programs itself: `resume.warn` of the job
+    trainyard.toml:19:1: targets.t.directives[14]: `--array` is set by `yard`: it makes one task for each group of runs
+    trainyard.toml:20:1: targets.t.directives[15]: images are run by `container` of the target
+    trainyard.toml:21:1: targets.t.directives[16]: a quote is not closed
+    trainyard.toml:22:1: targets.t.directives[17]: expected an option of `sbatch`, such as `--exclusive`
+    trainyard.toml:23:1: targets.t.directives[18]: expected an option of `sbatch`, such as `--exclusive`
+    "#);
+    let fine = "directives = ['--exclusive', '--nodelist=n1', '-w n1', '--mem-bind=local', '--time-min=10', '--hold', '-H', \
+                '--tmp=10G', '--nice=100', '--comment=-J', '--gpu-bind=none', '--mem-per-gpu=20G', '--licenses=a:1']";
+    assert_snapshot!(slurm(fine), @"no problem");
+    assert_snapshot!(slurm("gpu-request = '--gpus-per-node={gpus}'\ndirectives = ['--gres=lscratch:100']"), @"no problem");
+}
+
+#[test]
+fn gpu_requests() {
+    assert_snapshot!(slurm("gpu-request = 'gpu:{gpus}'"), @"trainyard.toml:4:15: targets.t.gpu-request: expected options of `sbatch`, such as `--gres=gpu:{gpus}`");
+    assert_snapshot!(slurm("gpu-request = '--gpus={gpus} --partition=x'"), @"trainyard.toml:4:15: targets.t.gpu-request: write `partition` of the target instead");
+    assert_snapshot!(slurm("gpu-request = \"--gpus='{gpus}\""), @"trainyard.toml:4:15: targets.t.gpu-request: a quote is not closed");
+    for request in [
+        "--gres=gpu:{gpus}",
+        "--gres=gpu:a100:{gpus},lscratch:10",
+        "--gpus=rtx_3090:{total_gpus}",
+        "--gpus-per-node=a100:{gpus}",
+        "--gpus-per-task={gpus_per_task} --gpu-bind=none",
+        "-G {total_gpus}",
+        "--gres=shard:{gpus}",
+    ] {
+        assert_eq!(slurm(&format!("gpu-request = '{request}'")), "no problem", "{request}");
+    }
+}
+
+#[test]
+fn samples_that_nobody_filled_in() {
+    let lines = "kind = 'slurm'\nhost = 'username@cluster_ip'\ndepot = '/some/path/on/cluster'\naccount = 'your_account'\nmail = 'name@mail'";
+    assert_snapshot!(target(lines), @"
+    trainyard.toml:3:8: targets.t.host: `username@cluster_ip` is still the placeholder; write your own
+    trainyard.toml:4:9: targets.t.depot: `/some/path/on/cluster` is still the placeholder; write your own
+    trainyard.toml:5:11: targets.t.account: `your_account` is still the placeholder; write your own
+    trainyard.toml:6:8: targets.t.mail: `name@mail` is still the placeholder; write your own
+    ");
+    assert_eq!(
+        target("kind = 'slurm'\nhost = 'euler'\ndepot = '/d'\nmail = 'first.name@mail.example.org'"),
+        "no problem"
+    );
+    assert_snapshot!(target("kind = 'ssh'\nhost = 'YOUR_CLUSTER_LOGIN_NODE'"), @"trainyard.toml:3:8: targets.t.host: `YOUR_CLUSTER_LOGIN_NODE` is still the placeholder; write your own");
+}
+
+#[test]
+fn folders_of_containers() {
+    assert_snapshot!(slurm("binds = ['/a', '$SCRATCH:/b', '/a:/b:ro', 'a:/b', '/a,/b', '/a:b']\ncache = ['/root/.cache', 'x']\nscratch = 'tmp'"), @"
+    trainyard.toml:4:43: targets.t.binds[3]: expected `/SOURCE`, `/SOURCE:/INSIDE` or `/SOURCE:/INSIDE:ro`
+    trainyard.toml:4:51: targets.t.binds[4]: container runtimes read a comma as the end of a bind
+    trainyard.toml:4:60: targets.t.binds[5]: expected `/SOURCE`, `/SOURCE:/INSIDE` or `/SOURCE:/INSIDE:ro`
+    trainyard.toml:5:26: targets.t.cache[1]: expected a path in the container that begins with `/`, without `,` and `:`
+    trainyard.toml:6:11: targets.t.scratch: expected a path that begins with `/` or a variable such as `$TMPDIR`
+    ");
+}
+
+#[test]
+fn sizes_that_do_not_go_together() {
+    assert_snapshot!(job_problems("gpus = 0.25\nnodes = 2"), @"trainyard.toml:4:9: jobs.train.nodes: a run with a share of a GPU, `gpus = 0.25`, lives on one node");
+    assert_snapshot!(job_problems("tasks = 'per-gpu'"), @"trainyard.toml:3:9: jobs.train.tasks: `per-gpu` needs whole GPUs, and the job has `gpus = 0`");
+    assert_snapshot!(job_problems("gpus = 0.5\ntasks = 'per-gpu'"), @"trainyard.toml:4:9: jobs.train.tasks: `per-gpu` needs whole GPUs, and the job has `gpus = 0.5`");
+    assert_snapshot!(job_problems("gpus = 1\npack = 4"), @"
+    trainyard.toml:4:8: jobs.train.pack: only runs that share a GPU are packed, and the job has `gpus = 1`
+      hint: write a share, such as `gpus = 0.25`
+    ");
+    assert_snapshot!(job_problems("nodes = 2\ntarget = 'local'"), @"trainyard.toml:3:9: jobs.train.nodes: the target `local` is of kind `local`, which is one machine, and the job wants 2");
+    assert_eq!(job_problems("gpus = 4\nnodes = 2\ntasks = 'per-gpu'"), "no problem");
+    assert_eq!(job_problems("gpus = 0.25\npack = 8"), "no problem");
 }
 
 fn sweep(lines: &str) -> String {

@@ -87,7 +87,8 @@ fn the_least() {
     #SBATCH --cpus-per-task=1
     #SBATCH --no-requeue
 
-    export HOME="${HOME:-$(echo ~)}" PATH="${PATH:-/usr/local/bin:/usr/bin:/bin}"
+    export HOME="${HOME:-$(echo ~)}" USER="${USER:-$(id -un)}"
+    printenv PATH >/dev/null || export PATH=/usr/local/bin:/usr/bin:/bin
     export SLURM_EXPORT_ENV=ALL
     export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"
     exec /scratch/me/yard/bin/yard-ab12 agent parcel --depot /scratch/me/yard --parcel y0123 --group 0
@@ -155,7 +156,8 @@ directives = ['--exclusive=user', '--comment="two words"', '--nodelist n1,n2']
     #SBATCH "--comment=two words"
     #SBATCH --nodelist n1,n2
 
-    export HOME="${HOME:-$(echo ~)}" PATH="${PATH:-/usr/local/bin:/usr/bin:/bin}"
+    export HOME="${HOME:-$(echo ~)}" USER="${USER:-$(id -un)}"
+    printenv PATH >/dev/null || export PATH=/usr/local/bin:/usr/bin:/bin
     export SLURM_EXPORT_ENV=ALL
     export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"
     export HTTPS_PROXY=http://proxy:3128
