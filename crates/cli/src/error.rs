@@ -15,6 +15,8 @@ use trainyard_engine::yardmaster::{CallError, YardmasterError};
 pub(crate) enum Exit {
     Done,
     RunFailed,
+    /// Two things that were to be the same are not.
+    Different,
     Usage,
     Settings,
     Refused,
@@ -27,7 +29,7 @@ impl Exit {
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::RunFailed => 1,
+            Self::RunFailed | Self::Different => 1,
             Self::Usage => 2,
             Self::Settings => 3,
             Self::Refused => 5,
@@ -42,6 +44,7 @@ impl Exit {
         match self {
             Self::Done => "done",
             Self::RunFailed => "run-failed",
+            Self::Different => "different",
             Self::Usage => "usage",
             Self::Settings => "settings",
             Self::Refused => "target-refused",
