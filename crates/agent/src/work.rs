@@ -8,6 +8,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use trainyard_core::id::Digest;
 
 use crate::depot::{AttemptFolder, Depot, RunFolder};
 use crate::disk::{Durability, remove_folder, replace_json};
@@ -51,18 +54,28 @@ pub(crate) fn prepare(order: &Order) -> Result<Work, WorkError> {
         Source::Snapshot(digest) => digest,
     };
     let folder = order.depot.run(order.run);
-    let overlay = if is_whole(order, &folder) {
-        take_up(&order.depot, &folder)?
-    } else {
-        let manifest = Manifest::read(&order.depot, digest)?;
-        clear(&folder)?;
-        let layered = Layered { tree: digest.clone() };
-        match is_large(&manifest) && !order.job.copy && order.job.image.is_none() {
-            true => begin_layered(&order.depot, &folder, layered, &manifest)?,
-            false => begin_copy(&order.depot, &folder, &manifest)?,
-        }
-    };
+    let overlay =
+        if is_whole(order, &folder) { take_up(&order.depot, &folder)? } else { begin(order, digest, &folder)? };
     Ok(Work { view: View::of(&order.depot, order.run), overlay })
+}
+
+fn begin(order: &Order, digest: &Digest, folder: &RunFolder) -> Result<Option<Overlay>, WorkError> {
+    clear(folder)?;
+    let depot = &order.depot;
+    let may_layer = !order.job.copy && order.job.image.is_none();
+    // Only large snapshots have trees; reading the manifest of one takes longer than all the rest.
+    if may_layer && tree::is_there(&depot.tree(digest)) && can_layer(depot, folder, digest) {
+        return begin_layered(folder, digest).map(Some);
+    }
+    let manifest = Manifest::read(depot, digest)?;
+    if may_layer && is_large(&manifest) && tries_out(depot, folder) {
+        tree::make(depot, digest, &manifest)?;
+        if can_layer(depot, folder, digest) {
+            return begin_layered(folder, digest).map(Some);
+        }
+    }
+    tree::lay(depot, &manifest, &folder.work())?;
+    Ok(None)
 }
 
 /// When the program has ended: overlayfs leaves a folder that not even its owner may look into.
@@ -101,40 +114,42 @@ fn is_large(manifest: &Manifest) -> bool {
         || manifest.entries.iter().map(|entry| size(&entry.kind)).sum::<u64>() >= MANY_BYTES
 }
 
-fn begin_copy(depot: &Depot, folder: &RunFolder, manifest: &Manifest) -> Result<Option<Overlay>, WorkError> {
-    tree::lay(depot, manifest, &folder.work())?;
-    Ok(None)
+fn can_layer(depot: &Depot, folder: &RunFolder, digest: &Digest) -> bool {
+    tree::is_ours(&depot.tree(digest)) && tries_out(depot, folder)
 }
 
-fn begin_layered(
-    depot: &Depot,
-    folder: &RunFolder,
-    layered: Layered,
-    manifest: &Manifest,
-) -> Result<Option<Overlay>, WorkError> {
-    if try_out(folder).is_err() {
-        return begin_copy(depot, folder, manifest);
-    }
-    let tree = tree::make(depot, &layered.tree, manifest)?;
-    if !tree::is_ours(&tree) {
-        return begin_copy(depot, folder, manifest);
-    }
+fn begin_layered(folder: &RunFolder, digest: &Digest) -> Result<Overlay, WorkError> {
+    let layered = Layered { tree: digest.clone() };
     // On the disk: without the note the folder would pass for one that holds all its files.
     replace_json(&folder.layers(), &layered, Durability::Synced)?;
-    Ok(Some(overlay(folder, &layered)?))
+    Ok(overlay(folder, &layered)?)
 }
 
 fn take_up(depot: &Depot, folder: &RunFolder) -> Result<Option<Overlay>, WorkError> {
     let Some(layered) = Layered::read(folder) else { return Ok(None) };
     let manifest = Manifest::read(depot, &layered.tree)?;
-    if try_out(folder).is_ok() {
-        let tree = tree::make(depot, &layered.tree, &manifest)?;
-        if tree::is_ours(&tree) {
+    if tries_out(depot, folder) {
+        tree::make(depot, &layered.tree, &manifest)?;
+        if can_layer(depot, folder, &layered.tree) {
             return Ok(Some(overlay(folder, &layered)?));
         }
     }
     fill_up(depot, folder, &layered, &manifest)?;
     Ok(None)
+}
+
+/// What [`try_out`] said about the depot last used: it takes ten milliseconds, and an agent may have many runs.
+fn tries_out(depot: &Depot, folder: &RunFolder) -> bool {
+    static LAST: Mutex<Option<(PathBuf, bool)>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*last {
+        Some((root, answer)) if root == depot.root() => *answer,
+        _ => {
+            let answer = try_out(folder).is_ok();
+            *last = Some((depot.root().to_owned(), answer));
+            answer
+        }
+    }
 }
 
 /// Trees and run folders are neighbours in every depot.
@@ -208,3 +223,6 @@ fn remove_marks(folder: &Path) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

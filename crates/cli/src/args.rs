@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    agent, cancel, clean, completions, doctor, init, logs, man, ps, pull, retry, run, schema, show, show_config, wait,
-    yardmaster,
+    agent, cancel, clean, completions, diff, doctor, init, logs, man, ps, pull, retry, run, schema, show, show_config,
+    wait, yardmaster,
 };
 use crate::report::Output;
 
@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Run(run::Run),
     Ps(ps::Ps),
     Show(show::Show),
+    Diff(diff::Diff),
     Logs(logs::Logs),
     Wait(wait::Wait),
     Cancel(cancel::Cancel),

@@ -14,6 +14,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: Printer) -> Result<Exit, C
         Command::Run(command) => command.run(&context),
         Command::Ps(command) => command.run(&context),
         Command::Show(command) => command.run(&context),
+        Command::Diff(command) => command.run(&context),
         Command::Logs(command) => command.run(&context),
         Command::Wait(command) => command.run(&context),
         Command::Cancel(command) => command.run(&context),

@@ -17,6 +17,8 @@ use trainyard_engine::yardmaster::{CallError, YardmasterError};
 pub(crate) enum Exit {
     Done,
     RunFailed,
+    /// Two things that were to be the same are not.
+    Different,
     Usage,
     Settings,
     Unreachable,
@@ -32,7 +34,7 @@ impl Exit {
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::RunFailed => 1,
+            Self::RunFailed | Self::Different => 1,
             Self::Usage => 2,
             Self::Settings => 3,
             Self::Unreachable => 4,
@@ -49,6 +51,7 @@ impl Exit {
         match self {
             Self::Done => "done",
             Self::RunFailed => "run-failed",
+            Self::Different => "different",
             Self::Usage => "usage",
             Self::Settings => "settings",
             Self::Unreachable => "target-unreachable",

@@ -3,6 +3,7 @@
 //! [`submit`] is the way in, [`yardmaster`] keeps things going, [`ledger`] remembers, [`target`] speaks to the
 //! systems that run attempts.
 
+pub mod compare;
 pub mod doctor;
 pub mod home;
 pub mod host;

@@ -26,10 +26,14 @@ impl Style {
         self.paint("31", text)
     }
 
+    pub(crate) fn green(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
     /// A state's word in its colour.
     pub(crate) fn state(self, word: &str, text: &str) -> String {
         match word {
-            "succeeded" => self.paint("32", text),
+            "succeeded" => self.green(text),
             "failed" => self.red(text),
             "running" => self.paint("36", text),
             "starting" | "cancelling" => self.paint("33", text),
