@@ -1,6 +1,5 @@
 //! A yard of its own: temporary home, temporary project, the real program.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -14,7 +13,7 @@ use crate::waiting::eventually;
 pub struct Yard {
     program: PathBuf,
     root: TempDir,
-    variables: RefCell<Vec<(String, String)>>,
+    variables: Vec<(String, String)>,
 }
 
 /// What a command left.
@@ -33,14 +32,14 @@ impl Yard {
     pub fn new(program: &str, file: &str) -> Self {
         let root = TempDir::new().expect("a temporary folder");
         std::fs::create_dir(root.path().join("project")).expect("a project folder");
-        let yard = Self { program: program.into(), root, variables: RefCell::default() };
+        let yard = Self { program: program.into(), root, variables: Vec::new() };
         yard.write("trainyard.toml", file);
         yard
     }
 
     /// A variable in the environment of every command from here on.
-    pub fn set(&self, name: &str, value: &str) {
-        self.variables.borrow_mut().push((name.to_owned(), value.to_owned()));
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.variables.push((name.to_owned(), value.to_owned()));
     }
 
     pub fn root(&self) -> &Path {
@@ -70,7 +69,7 @@ impl Yard {
         let mut command = Command::new(&self.program);
         command.args(arguments).current_dir(self.project()).stdin(Stdio::null());
         command.env("YARD_HOME", self.home()).env("NO_COLOR", "1");
-        command.envs(self.variables.borrow().iter().cloned());
+        command.envs(self.variables.iter().cloned());
         command
     }
 

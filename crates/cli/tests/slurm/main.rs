@@ -1,5 +1,4 @@
 //! Laptop → jump host → login node → SLURM, all of them real, as an unprivileged user.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod journey;
 mod site;

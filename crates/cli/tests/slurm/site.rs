@@ -28,7 +28,7 @@ impl<'a> Site<'a> {
             "{jobs}\n[targets.euler]\nkind = \"slurm\"\nhost = \"{host}\"\ndepot = \"{}\"\n{target}\n",
             depot.display()
         );
-        let yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &file);
+        let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &file);
         yard.set("YARD_SSH", &login.ssh_command());
         yard.set("YARD_PACE", "300");
         Self { yard, login, slurm }
