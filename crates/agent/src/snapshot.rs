@@ -51,11 +51,16 @@ impl Manifest {
     pub fn read(depot: &Depot, digest: &Digest) -> Result<Self, SnapshotError> {
         let bytes = fs_err::read(depot.snapshot(digest))
             .map_err(|source| SnapshotError::Unreadable { digest: digest.clone(), source })?;
+        Self::parse(&bytes, digest)
+    }
+
+    /// The same check for bytes that came from elsewhere.
+    pub fn parse(bytes: &[u8], digest: &Digest) -> Result<Self, SnapshotError> {
         let damaged = || SnapshotError::Damaged { digest: digest.clone() };
-        if blake3::hash(&bytes).to_hex().as_str() != digest.0 {
+        if blake3::hash(bytes).to_hex().as_str() != digest.0 {
             return Err(damaged());
         }
-        let manifest: Self = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
+        let manifest: Self = serde_json::from_slice(bytes).map_err(|_| damaged())?;
         for entry in &manifest.entries {
             if !stays_inside(&decode(&entry.path)) {
                 return Err(SnapshotError::Escapes { path: entry.path.clone() });

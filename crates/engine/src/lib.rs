@@ -13,4 +13,5 @@ pub mod results;
 pub mod snapshot;
 pub mod submit;
 pub mod target;
+pub mod transfer;
 pub mod yardmaster;

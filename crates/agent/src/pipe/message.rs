@@ -49,6 +49,19 @@ pub enum Request {
     Remove {
         paths: Vec<String>,
     },
+    /// Whether the snapshot is here, whole.
+    Has {
+        snapshot: Digest,
+    },
+    /// The body is the manifest under zstd, `size` bytes unpacked. A snapshot of which nothing is missing is published.
+    Offer {
+        snapshot: Digest,
+        size: u64,
+    },
+    /// The body holds blocks. Afterwards the snapshot that was offered is published if nothing of it is missing.
+    Put {
+        snapshot: Digest,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +86,20 @@ pub enum Answer {
     Space {
         free: u64,
         total: u64,
+    },
+    Has {
+        there: bool,
+    },
+    /// The body holds the digests of what is missing, 32 bytes each.
+    Missing {
+        blobs: u64,
+        bytes: u64,
+        free: u64,
+    },
+    /// `wrong` are blobs whose bytes were not what their name says: they changed since they were named.
+    Stored {
+        published: bool,
+        wrong: Vec<Digest>,
     },
     Refused {
         why: String,

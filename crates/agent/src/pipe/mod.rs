@@ -3,8 +3,10 @@
 //!
 //! [`frame`] bounds what a peer can make us hold, [`message`] is what is said, [`serve`] is the agent's side.
 
+pub mod block;
 mod files;
 pub mod frame;
 pub mod message;
 mod run;
 pub mod serve;
+mod store;

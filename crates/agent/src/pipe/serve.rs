@@ -5,10 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use trainyard_core::id::Digest;
+
 use super::frame::{self, Body, Tag};
 use super::message::{Answer, Hello, PROTOCOL, Request};
+use super::store::{self, Offer};
 use super::{files, run};
 use crate::beneath::Beneath;
+use crate::depot::Depot;
 
 /// Programs get their input in one piece.
 const INPUT_MOST: u64 = 64 << 20;
@@ -22,7 +26,7 @@ pub fn serve(depot: &Path, marker: &str) -> io::Result<()> {
     let mut output = BufWriter::with_capacity(1 << 16, output);
     greet(&depot, marker, &mut output)?;
     let input_file = std::fs::File::from(input.try_clone_to_owned()?);
-    Server { depot, peer: Some(input.as_fd()) }
+    Server { depot, offer: None, peer: Some(input.as_fd()) }
         .answer_all(&mut BufReader::with_capacity(1 << 16, input_file), &mut output)
 }
 
@@ -57,6 +61,7 @@ fn greet(depot: &Beneath, marker: &str, output: &mut impl Write) -> io::Result<(
 
 struct Server<'a> {
     depot: Beneath,
+    offer: Option<Offer>,
     /// Our input, to see while a program runs that nobody waits for it any more.
     peer: Option<BorrowedFd<'a>>,
 }
@@ -96,10 +101,7 @@ impl Server<'_> {
                 body.by_ref().take(INPUT_MOST).read_to_end(&mut given)?;
                 body.skip()?;
                 let limit = Duration::from_millis(milliseconds);
-                let ran = match run::run(&argv, &env, &given, limit, self.peer) {
-                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(Fault::Gone),
-                    ran => ran?,
-                };
+                let ran = run::run(&argv, &env, &given, limit, self.peer)?;
                 let (stdout, stderr) = (ran.stdout.len() as u64, ran.stderr.len() as u64);
                 let head = Answer::Ran { status: ran.status, stdout, stderr, cut: ran.cut };
                 say(output, &head, &[&ran.stdout, &ran.stderr]).map_err(Fault::Within)
@@ -132,7 +134,35 @@ impl Server<'_> {
                 }
                 say(output, &Answer::Done, &[]).map_err(Fault::Within)
             }
+            Request::Has { snapshot } => {
+                let there = store::has(&self.place(), &snapshot);
+                say(output, &Answer::Has { there }, &[]).map_err(Fault::Within)
+            }
+            Request::Offer { snapshot, size } => {
+                let offer = self.offer.insert(Offer::read(&snapshot, size, body)?);
+                let depot = Depot::new(self.depot.path());
+                let missing = offer.missing(&depot);
+                if missing.is_empty() {
+                    offer.publish(&depot)?;
+                }
+                let bytes = missing.iter().map(|(_, size)| size).sum();
+                let (free, _) = files::space(&self.depot)?;
+                let head = Answer::Missing { blobs: missing.len() as u64, bytes, free };
+                let names: Vec<u8> = missing.iter().filter_map(|(digest, _)| raw(digest)).flatten().collect();
+                say(output, &head, &[&names]).map_err(Fault::Within)
+            }
+            Request::Put { snapshot } => {
+                let depot = self.place();
+                let wrong = store::put(&depot, body)?;
+                let offer = self.offer.as_ref().filter(|offer| *offer.digest() == snapshot);
+                let published = offer.map_or(Ok(false), |offer| offer.publish(&depot))?;
+                say(output, &Answer::Stored { published, wrong }, &[]).map_err(Fault::Within)
+            }
         }
+    }
+
+    fn place(&self) -> Depot {
+        Depot::new(self.depot.path())
     }
 
     fn say_files(&self, found: Vec<Option<Vec<u8>>>, output: &mut impl Write) -> Result<(), Fault> {
@@ -140,6 +170,10 @@ impl Server<'_> {
         let parts: Vec<&[u8]> = found.iter().flatten().map(Vec::as_slice).collect();
         say(output, &Answer::Files { sizes }, &parts).map_err(Fault::Within)
     }
+}
+
+fn raw(digest: &Digest) -> Option<[u8; 32]> {
+    blake3::Hash::from_hex(&digest.0).ok().map(|hash| *hash.as_bytes())
 }
 
 enum Fault {
@@ -150,7 +184,8 @@ enum Fault {
 
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Self {
-        Self::Before(error)
+        // The input ended within a message: nobody waits for an answer.
+        if error.kind() == io::ErrorKind::UnexpectedEof { Self::Gone } else { Self::Before(error) }
     }
 }
 

@@ -4,6 +4,7 @@
 mod hosts;
 mod pipes;
 mod sshd;
+mod uploads;
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use trainyard_engine::host::Host;
 use trainyard_engine::pipe::Pipe;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_yard");
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(20);
 
 fn here(depot: &Path) -> Pipe {
     Pipe::open(&Host::Here, depot.to_str().unwrap(), Path::new(PROGRAM), LIMIT).unwrap()

@@ -165,14 +165,14 @@ impl Pipe {
     }
 
     /// Sends a request and reads the head of the answer; a refusal is read to its end and becomes an error.
-    fn ask(&mut self, request: &Request, body: &[&[u8]]) -> Result<Answer, PipeError> {
+    pub(crate) fn ask(&mut self, request: &Request, body: &[&[u8]]) -> Result<Answer, PipeError> {
         self.begin(request)?;
         let sent = body.iter().flat_map(|part| part.chunks(1 << 20)).try_for_each(|chunk| self.send(Tag::Body, chunk));
         sent.and_then(|()| self.send(Tag::End, &[]))?;
         self.answer()
     }
 
-    fn begin(&mut self, request: &Request) -> Result<(), PipeError> {
+    pub(crate) fn begin(&mut self, request: &Request) -> Result<(), PipeError> {
         if std::mem::replace(&mut self.broken, true) {
             return Err(PipeError::Dropped);
         }
@@ -180,7 +180,7 @@ impl Pipe {
         self.send(Tag::Head, &head)
     }
 
-    fn send(&mut self, tag: Tag, bytes: &[u8]) -> Result<(), PipeError> {
+    pub(crate) fn send(&mut self, tag: Tag, bytes: &[u8]) -> Result<(), PipeError> {
         let header = match frame::header(tag, bytes.len()) {
             Ok(header) => header,
             Err(error) => return Err(PipeError::Refused(error.to_string())),
@@ -211,6 +211,24 @@ impl Pipe {
         Ok(answer)
     }
 
+    /// The same for answers without a body.
+    pub(crate) fn closed_ask(&mut self, request: &Request) -> Result<Answer, PipeError> {
+        let answer = self.ask(request, &[])?;
+        self.parts(&[])?;
+        Ok(answer)
+    }
+
+    pub(crate) fn closed_answer(&mut self) -> Result<Answer, PipeError> {
+        let answer = self.answer()?;
+        self.parts(&[])?;
+        Ok(answer)
+    }
+
+    /// Whether the site says something while we are speaking.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.session.get_ref().is_readable()
+    }
+
     fn files(&mut self, answer: Answer) -> Result<Vec<Option<Vec<u8>>>, PipeError> {
         let Answer::Files { sizes } = answer else { return Err(self.nonsense()) };
         let there: Vec<u64> = sizes.iter().copied().flatten().collect();
@@ -219,7 +237,7 @@ impl Pipe {
     }
 
     /// The body of an answer, cut into parts of these sizes. Memory is taken as bytes arrive.
-    fn parts(&mut self, sizes: &[u64]) -> Result<Vec<Vec<u8>>, PipeError> {
+    pub(crate) fn parts(&mut self, sizes: &[u64]) -> Result<Vec<Vec<u8>>, PipeError> {
         self.broken = true;
         let mut body = Body::new(&mut self.session);
         let mut read = || {

@@ -81,7 +81,7 @@ impl Program {
         if let Some(folder) = place.parent() {
             fs_err::create_dir_all(folder)?;
         }
-        let beside = place.with_extension(format!("{}.tmp", std::process::id()));
+        let beside = place.with_extension(format!("{}.tmp", uuid::Uuid::now_v7().simple()));
         let copied = fs_err::copy(&self.path, &beside)
             .and_then(|_| fs_err::set_permissions(&beside, std::fs::Permissions::from_mode(0o755)))
             .and_then(|()| fs_err::rename(&beside, place));

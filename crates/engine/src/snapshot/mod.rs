@@ -27,6 +27,16 @@ pub enum SnapshotError {
     TooLarge { files: usize, megabytes: u64, largest: PathBuf },
 }
 
+/// The project's files at one moment, not yet in any depot.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub digest: Digest,
+    pub manifest: Manifest,
+    /// Where each content can be read.
+    pub files: std::collections::BTreeMap<Digest, PathBuf>,
+    pub bytes: u64,
+}
+
 /// A project beyond this is more likely a mistake (a virtual environment, checkpoints) than code.
 const MOST_FILES: usize = 20_000;
 const MOST_BYTES: u64 = 500_000_000;
