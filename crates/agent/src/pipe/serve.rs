@@ -10,7 +10,7 @@ use trainyard_core::id::Digest;
 use super::frame::{self, Body, Tag};
 use super::message::{Answer, Hello, PROTOCOL, Request};
 use super::store::{self, Offer};
-use super::{files, run};
+use super::{fetch, files, run};
 use crate::beneath::Beneath;
 use crate::depot::Depot;
 
@@ -150,6 +150,11 @@ impl Server<'_> {
                 let head = Answer::Missing { blobs: missing.len() as u64, bytes, free };
                 let names: Vec<u8> = missing.iter().filter_map(|(digest, _)| raw(digest)).flatten().collect();
                 say(output, &head, &[&names]).map_err(Fault::Within)
+            }
+            Request::Fetch { files } => {
+                frame::write(output, Tag::Head, &serde_json::to_vec(&Answer::Fetching).map_err(io::Error::from)?)?;
+                fetch::fetch(&self.depot, &files, output).map_err(Fault::Within)?;
+                frame::write(output, Tag::End, &[]).map_err(Fault::Within)
             }
             Request::Put { snapshot } => {
                 let depot = self.place();
