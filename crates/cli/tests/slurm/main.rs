@@ -2,4 +2,5 @@
 
 mod journey;
 mod machine;
+mod resume;
 mod site;

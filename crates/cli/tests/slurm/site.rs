@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use trainyard_testkit::slurm::Slurm;
+use trainyard_testkit::slurm::{Row, Slurm};
 use trainyard_testkit::{Login, Yard};
 
 pub(crate) struct Site<'a> {
@@ -32,5 +32,23 @@ impl<'a> Site<'a> {
         yard.set("YARD_SSH", &login.ssh_command());
         yard.set("YARD_PACE", "300");
         Self { yard, login, slurm }
+    }
+
+    /// SLURM's jobs of this user.
+    pub(crate) fn jobs(&self) -> Vec<Row> {
+        let user = &self.login.user().name;
+        self.slurm.jobs().into_iter().filter(|row| row.user == *user).collect()
+    }
+
+    /// Those of one job of the file.
+    pub(crate) fn jobs_of(&self, job: &str) -> Vec<Row> {
+        let prefix = format!("{job}.y");
+        self.jobs().into_iter().filter(|row| row.name.starts_with(&prefix)).collect()
+    }
+
+    /// Those that wait or run.
+    pub(crate) fn live_jobs(&self) -> Vec<Row> {
+        let live = |row: &Row| matches!(row.state.as_str(), "PENDING" | "RUNNING" | "COMPLETING" | "CONFIGURING");
+        self.jobs().into_iter().filter(live).collect()
     }
 }
