@@ -1,6 +1,7 @@
 //! A yard that has a cluster.
 
 use std::ops::Deref;
+use std::path::PathBuf;
 
 use trainyard_testkit::slurm::{Row, Slurm};
 use trainyard_testkit::{Login, Yard};
@@ -22,8 +23,12 @@ impl Deref for Site<'_> {
 impl<'a> Site<'a> {
     /// A project with these jobs, and the target `euler` with these keys besides host and depot.
     pub(crate) fn new(slurm: &'a Slurm, jobs: &str, target: &str) -> Self {
+        Self::with_depot(slurm, jobs, target, None)
+    }
+
+    pub(crate) fn with_depot(slurm: &'a Slurm, jobs: &str, target: &str, depot: Option<PathBuf>) -> Self {
         let login = Login::start(Some(slurm));
-        let (host, depot) = (login.host(), login.home().join("depot"));
+        let (host, depot) = (login.host(), depot.unwrap_or_else(|| login.home().join("depot")));
         let file = format!(
             "{jobs}\n[targets.euler]\nkind = \"slurm\"\nhost = \"{host}\"\ndepot = \"{}\"\n{target}\n",
             depot.display()
