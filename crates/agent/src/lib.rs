@@ -27,6 +27,7 @@ mod slurm;
 pub mod snapshot;
 pub mod supervise;
 mod sys;
+pub mod tail;
 mod tree;
 pub mod view;
 mod watch;

@@ -31,7 +31,7 @@ impl<'a> Errand<'a> {
         Self { context, target, pipe: None }
     }
 
-    /// Connects, asking the person at the terminal what `ssh` wants to know.
+    /// The connection, made if there is none yet.
     pub(crate) fn pipe(&mut self) -> Result<&mut Pipe, PipeError> {
         let pipe = match self.pipe.take() {
             Some(pipe) => pipe,
@@ -41,6 +41,10 @@ impl<'a> Errand<'a> {
             }
         };
         Ok(self.pipe.insert(pipe))
+    }
+
+    pub(crate) fn into_pipe(self) -> Option<Pipe> {
+        self.pipe
     }
 
     /// What is known about the site; asked anew when that is old, unless nothing may be touched.
@@ -62,7 +66,8 @@ impl<'a> Errand<'a> {
     }
 }
 
-fn connect(reach: &Reach, target: &TargetSpec) -> Result<Pipe, PipeError> {
+/// Connects, asking the person at the terminal what `ssh` wants to know.
+pub(crate) fn connect(reach: &Reach, target: &TargetSpec) -> Result<Pipe, PipeError> {
     let host = reach.host(target)?;
     let person = if std::io::stdin().is_terminal() { Person::AtTerminal } else { Person::Nobody };
     host.connect(person, PATIENCE)?;

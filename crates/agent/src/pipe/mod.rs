@@ -7,6 +7,7 @@ pub mod block;
 mod files;
 pub mod frame;
 pub mod message;
+mod outputs;
 mod run;
 pub mod serve;
 mod store;

@@ -46,7 +46,7 @@ impl Retry {
         let ids = rows.iter().map(|row| submit::again(&mut ledger, row)).collect::<Result<Vec<_>, _>>()?;
         let caller = context.knock(&secrets)?;
         if !self.detach {
-            return follow::follow(context, &ledger, caller, &ids);
+            return follow::follow(context, &ledger, caller, &ids, None);
         }
         let rows = ids.iter().filter_map(|id| ledger.run(*id).transpose()).collect::<Result<Vec<_>, _>>()?;
         context.printer.report(&RunTable { rows: &rows, now: trainyard_agent::disk::now(), ids: Vec::new() });

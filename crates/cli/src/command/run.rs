@@ -83,7 +83,7 @@ impl Run {
             context.printer.report(&Submitted { rows: &rows });
             return Ok(refused(&rows).unwrap_or(Exit::Done));
         }
-        follow::follow(context, &ledger, caller, &ids)
+        follow::follow(context, &ledger, caller, &ids, errand.into_pipe())
     }
 
     fn show_plan(&self, context: &Context, plan: &Plan, known: Option<&Known>) -> Result<Exit, CommandError> {

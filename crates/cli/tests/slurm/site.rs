@@ -31,6 +31,7 @@ impl<'a> Site<'a> {
         let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &file);
         yard.set("YARD_SSH", &login.ssh_command());
         yard.set("YARD_PACE", "300");
+        yard.hide(login.home());
         Self { yard, login, slurm }
     }
 }
