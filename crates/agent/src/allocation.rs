@@ -33,7 +33,7 @@ const WORTH_STARTING: Span = Span::seconds(60);
 /// Returns the exit code for the scheduler: 0 when all runs succeeded or go on elsewhere.
 pub fn serve(depot: &Depot, parcel: &str, group: u32) -> io::Result<i32> {
     let parcel = Parcel::read(depot, parcel)?;
-    let mut lessor = lessor(depot, &parcel, group);
+    let mut lessor = lessor(depot, &parcel, group)?;
     let members = parcel.group(group);
     let runs = members.iter().map(|member| SiteRun::take_up(depot, &parcel, member)).collect::<io::Result<Vec<_>>>()?;
     if runs.iter().all(SiteRun::has_ended) {
@@ -48,9 +48,9 @@ pub fn serve(depot: &Depot, parcel: &str, group: u32) -> io::Result<i32> {
     allocation.end(lessor.as_mut())
 }
 
-fn lessor(depot: &Depot, parcel: &Parcel, group: u32) -> Box<dyn Lessor> {
+fn lessor(depot: &Depot, parcel: &Parcel, group: u32) -> io::Result<Box<dyn Lessor>> {
     match &parcel.scheduler {
-        Scheduler::Slurm { name, by, limit, notice } => Box::new(Slurm {
+        Scheduler::Slurm { name, by, limit, notice } => Ok(Box::new(Slurm {
             name: name.clone(),
             by: *by,
             limit: *limit,
@@ -58,7 +58,8 @@ fn lessor(depot: &Depot, parcel: &Parcel, group: u32) -> Box<dyn Lessor> {
             folder: depot.parcel(&parcel.id),
             group,
             began: now(),
-        }),
+        })),
+        Scheduler::Host { .. } => Err(io::Error::other("this parcel is not for an allocation")),
     }
 }
 

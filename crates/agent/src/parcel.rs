@@ -53,6 +53,14 @@ pub enum Scheduler {
         /// Between SIGTERM and SIGKILL.
         notice: Span,
     },
+    /// A machine with a yardmaster of its own; see `engine::queue`. What is not said is looked up there.
+    Host {
+        cpus: Option<u32>,
+        memory: Option<u64>,
+        gpus: Option<Vec<String>>,
+        /// Shell lines that make the environment.
+        setup: Vec<String>,
+    },
 }
 
 impl Parcel {

@@ -6,22 +6,22 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use trainyard_core::plan::slurm;
 use trainyard_core::time::Instant;
 
 use crate::depot::Depot;
 use crate::disk::{Durability, now, read_json, replace_json};
-use crate::process::run_limited;
+use crate::process::{run_limited, run_limited_with};
 
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Posted {
     /// SLURM has it.
-    Job { id: u64, at: Instant },
+    Job { id: u32, at: Instant },
     /// It would say so again.
     Refused { why: String },
     /// Nothing arrived.
@@ -93,36 +93,24 @@ fn find_begun(posting: &Path, name: &str) -> io::Result<Option<Posted>> {
 }
 
 /// The number of the job of this name, if SLURM knows one: in its queue, or in its books where it keeps any.
-pub fn find(name: &str) -> io::Result<Option<u64>> {
-    let mut queue = Command::new("squeue");
-    queue.args(["--me", "-h", "-t", "all", "-o", "%F", "-n", name]);
-    let listed = ask(queue)?;
+pub fn find(name: &str) -> io::Result<Option<u32>> {
+    let words = ["squeue", "--me", "-h", "-t", "all", "-o", "%F", "-n", name];
+    let listed = ask(&words.map(str::to_owned))?;
     let first = |text: &str| text.lines().find_map(|line| line.trim().split('_').next()?.parse().ok());
     if let Some(id) = first(&listed) {
         return Ok(Some(id));
     }
-    let mut books = Command::new("sacct");
-    books.args(["-X", "-P", "-n", "-S", "now-7days", "-o", "JobID", &format!("--name={name}")]);
+    let words = ["sacct", "-X", "-P", "-n", "-S", "now-7days", "-o", "JobID", &format!("--name={name}")];
     // A site without accounting has no books to look into.
-    Ok(ask(books).ok().and_then(|text| first(&text)))
+    Ok(ask(&words.map(str::to_owned)).ok().and_then(|text| first(&text)))
 }
 
 fn submit(script: &Path, secrets: &BTreeMap<String, String>) -> io::Result<Posted> {
-    let mut command = Command::new("sbatch");
-    command.arg("--parsable").arg(script).envs(secrets).stdin(Stdio::null());
-    let mine = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("SBATCH_");
-    for (name, _) in std::env::vars_os().filter(|(name, _)| mine(name)) {
-        command.env_remove(name);
-    }
-    let output = match run_limited(command, PATIENCE) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Posted::Refused { why: "there is no `sbatch` on this host".to_owned() });
-        }
+    let output = match run_limited_with(&slurm::submit(&script.to_string_lossy()), secrets, PATIENCE) {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(Posted::Unsure { why: error.to_string() }),
         ran => ran?,
     };
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let id = text.lines().rev().find_map(|line| line.trim().split(';').next()?.parse().ok());
+    let id = slurm::parse_submitted(&String::from_utf8_lossy(&output.stdout));
     if let Some(id) = id.filter(|_| output.status.success()) {
         return Ok(Posted::Job { id, at: now() });
     }
@@ -154,9 +142,8 @@ fn judge(why: &str) -> Posted {
     }
 }
 
-fn ask(mut command: Command) -> io::Result<String> {
-    command.stdin(Stdio::null());
-    let output = run_limited(command, PATIENCE)?;
+fn ask(argv: &[String]) -> io::Result<String> {
+    let output = run_limited(argv, PATIENCE)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

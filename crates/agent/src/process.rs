@@ -1,6 +1,6 @@
 //! Processes as `/proc` shows them: who is alive, who descends from whom, and who belongs to an attempt.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -93,9 +93,16 @@ fn all() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Runs a command to its end, or ends it when it takes too long.
-pub fn run_limited(mut command: Command, limit: Duration) -> io::Result<Output> {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+/// Runs a command to its end, or ends it when it takes too long. It reads nothing.
+pub fn run_limited(argv: &[String], limit: Duration) -> io::Result<Output> {
+    run_limited_with(argv, &BTreeMap::new(), limit)
+}
+
+/// The same with more in its environment.
+pub fn run_limited_with(argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> io::Result<Output> {
+    let [program, arguments @ ..] = argv else { return Err(io::ErrorKind::InvalidInput.into()) };
+    let mut command = Command::new(program);
+    command.args(arguments).envs(env).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
     let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
     let until = Clock::now() + limit;
@@ -106,8 +113,7 @@ pub fn run_limited(mut command: Command, limit: Duration) -> io::Result<Output> 
         if Clock::now() >= until {
             child.kill()?;
             child.wait()?;
-            let name = command.get_program().to_string_lossy().into_owned();
-            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("`{name}` did not end in {limit:?}")));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("`{program}` did not end in {limit:?}")));
         }
         std::thread::sleep(Duration::from_millis(3));
     };

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+use trainyard_core::plan::slurm::{self, Task};
 use trainyard_core::spec::ResumeBy;
 use trainyard_core::time::{Instant, Span};
 
@@ -29,35 +30,41 @@ pub(crate) struct Slurm {
     pub(crate) began: Instant,
 }
 
+/// What goes on when a job of a chain has ended.
+#[derive(Debug, Serialize, Deserialize)]
+struct Successor {
+    of: Task,
+    job: u32,
+}
+
 impl Slurm {
-    /// What `scontrol` and `scancel` call this job; an array's task by its place in the array, since its own number
-    /// may be the whole array's.
-    fn id() -> Option<String> {
-        match (variable("SLURM_ARRAY_JOB_ID"), variable("SLURM_ARRAY_TASK_ID")) {
-            (Some(array), Some(task)) => Some(format!("{array}_{task}")),
-            _ => variable("SLURM_JOB_ID"),
-        }
+    /// An array's task is known by its place in the array, since its own number may be the whole array's.
+    fn own() -> io::Result<Task> {
+        let number = |name: &str| variable(name).and_then(|text| text.parse().ok());
+        let task = match (number("SLURM_ARRAY_JOB_ID"), number("SLURM_ARRAY_TASK_ID")) {
+            (Some(job), Some(index)) => Some(Task { job, index: Some(index) }),
+            _ => number("SLURM_JOB_ID").map(|job| Task { job, index: None }),
+        };
+        task.ok_or_else(|| io::Error::other("not in a SLURM job"))
     }
 
     fn successor_file(&self) -> PathBuf {
         self.folder.join(format!("successor-{}.json", self.group))
     }
 
-    /// Submits the same script for this group alone.
-    fn submit(&self, after: Option<&str>) -> io::Result<String> {
-        let mut command = Command::new("sbatch");
-        command.arg("--parsable").arg(format!("--array={}", self.group));
-        command.args(after.map(|id| format!("--dependency=afterany:{id}")));
-        command.arg(self.folder.join("job.sh"));
-        let text = ask(command)?;
-        let id = text.lines().rev().find_map(|line| line.trim().split(';').next()?.parse::<u64>().ok());
-        id.map(|id| id.to_string()).ok_or_else(|| io::Error::other(format!("sbatch gave no job number: {text}")))
+    fn script(&self) -> String {
+        self.folder.join("job.sh").to_string_lossy().into_owned()
     }
 
-    fn cancel_pending(&self, id: &str) -> io::Result<()> {
-        let mut command = Command::new("scancel");
-        command.arg("--state=PENDING").arg(format!("--name={}", self.name)).arg(id);
-        ask(command).map(drop)
+    fn submit(argv: &[String]) -> io::Result<u32> {
+        let text = ask(argv)?;
+        slurm::parse_submitted(&text).ok_or_else(|| io::Error::other(format!("sbatch gave no job number: {text}")))
+    }
+
+    /// Waiting tasks only; this job's own may be among the running ones.
+    fn cancel_pending(&self, job: u32) -> io::Result<()> {
+        let words = ["scancel", "--state=PENDING", &format!("--name={}", self.name), &job.to_string()];
+        ask(&words.map(str::to_owned)).map(drop)
     }
 }
 
@@ -65,9 +72,8 @@ impl Lessor for Slurm {
     fn lease(&self) -> Lease {
         let told = variable("SLURM_JOB_END_TIME").and_then(|text| text.parse::<i64>().ok());
         let ends = told.map(|seconds| Instant(seconds.saturating_mul(1000))).or_else(|| {
-            let mut command = Command::new("squeue");
-            command.args(["-h", "-o", "%L", "-j"]).arg(Self::id()?);
-            let left = ask(command).ok().and_then(|text| time_left(text.trim()))?;
+            let words = ["squeue", "-h", "-o", "%L", "-j", &Self::own().ok()?.to_string()];
+            let left = ask(&words.map(str::to_owned)).ok().and_then(|text| time_left(text.trim()))?;
             Some(now() + left)
         });
         Lease { ends: ends.or_else(|| Some(self.began + self.limit?)), notice: self.notice }
@@ -83,37 +89,35 @@ impl Lessor for Slurm {
         if self.by != ResumeBy::Chain {
             return Ok(());
         }
-        let Some(id) = Self::id() else { return Err(io::Error::other("not in a SLURM job")) };
+        let own = Self::own()?;
         // Begun before by the same job, if SLURM restarted it against our wish.
-        let known = read_json::<(String, String)>(&self.successor_file());
-        if known.is_some_and(|(of, _)| of == id) {
+        let known = read_json::<Successor>(&self.successor_file());
+        if known.is_some_and(|known| known.of == own) {
             return Ok(());
         }
-        let successor = self.submit(Some(&id))?;
-        replace_json(&self.successor_file(), &(id, successor), Durability::Synced)
+        let job = Self::submit(&slurm::successor(&self.script(), own))?;
+        replace_json(&self.successor_file(), &Successor { of: own, job }, Durability::Synced)
     }
 
     fn go_on(&mut self) -> io::Result<()> {
         if self.by != ResumeBy::Requeue {
             return Ok(());
         }
-        let Some(id) = Self::id() else { return Err(io::Error::other("not in a SLURM job")) };
-        let mut command = Command::new("scontrol");
-        command.args(["requeue", &id]);
-        match ask(command) {
+        let own = Self::own()?;
+        match ask(&slurm::requeue(own)) {
             // SLURM now ends this job, and with it this agent.
             Ok(_) => Ok(()),
             // The site does not allow it after all.
-            Err(_) => self.submit(None).map(drop),
+            Err(_) => Self::submit(&slurm::successor(&self.script(), own)).map(drop),
         }
     }
 
     fn finish(&mut self) -> io::Result<()> {
         match self.by {
             ResumeBy::Requeue => Ok(()),
-            ResumeBy::Array => variable("SLURM_ARRAY_JOB_ID").map_or(Ok(()), |id| self.cancel_pending(&id)),
-            ResumeBy::Chain => match read_json::<(String, String)>(&self.successor_file()) {
-                Some((_, successor)) => self.cancel_pending(&successor),
+            ResumeBy::Array => self.cancel_pending(Self::own()?.job),
+            ResumeBy::Chain => match read_json::<Successor>(&self.successor_file()) {
+                Some(successor) => self.cancel_pending(successor.job),
                 None => Ok(()),
             },
         }
@@ -124,13 +128,9 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-/// What the command printed, or what it complained about. Settings for `sbatch` in the environment are not ours.
-fn ask(mut command: Command) -> io::Result<String> {
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SBATCH_")) {
-        command.env_remove(name);
-    }
-    command.stdin(Stdio::null());
-    let output = run_limited(command, PATIENCE)?;
+/// What the command printed, or what it complained about.
+fn ask(argv: &[String]) -> io::Result<String> {
+    let output = run_limited(argv, PATIENCE)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

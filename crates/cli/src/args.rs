@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    agent, cancel, clean, completions, diff, doctor, init, logs, man, ps, pull, retry, run, schema, show, show_config,
-    wait, yardmaster,
+    agent, cancel, clean, completions, diff, doctor, init, logs, man, ps, pull, queue, retry, run, schema, show,
+    show_config, wait, yardmaster,
 };
 use crate::report::Output;
 
@@ -54,4 +54,6 @@ pub(crate) enum Command {
     Yardmaster(yardmaster::Yardmaster),
     #[command(hide = true)]
     Agent(agent::Agent),
+    #[command(hide = true)]
+    Queue(queue::Queue),
 }

@@ -28,5 +28,6 @@ pub(crate) fn dispatch(arguments: Arguments, printer: Printer) -> Result<Exit, C
         Command::Man(command) => command.run(&context, Arguments::command()),
         Command::Yardmaster(command) => command.run(&context),
         Command::Agent(command) => command.run(),
+        Command::Queue(command) => command.run(&context),
     }
 }

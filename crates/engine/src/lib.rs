@@ -10,6 +10,7 @@ pub mod host;
 pub mod ledger;
 pub mod pipe;
 pub mod provenance;
+pub mod queue;
 pub mod reclaim;
 pub mod results;
 pub mod site;

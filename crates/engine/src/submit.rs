@@ -13,7 +13,7 @@ use trainyard_core::id::{Digest, RunId};
 use trainyard_core::plan::arguments::{ArgumentError, Invocation, command_line};
 use trainyard_core::plan::slurm::{self, Facts};
 use trainyard_core::run::{Policy, Run};
-use trainyard_core::spec::{GpuLimit, JobSpec, Limits, ResumeBy, SlurmSpec, TargetKind, TargetSpec};
+use trainyard_core::spec::{JobSpec, ResumeBy, SlurmSpec, TargetKind, TargetSpec};
 use trainyard_core::template::Values;
 use trainyard_core::time::Span;
 use trainyard_core::value::Params;
@@ -126,10 +126,28 @@ fn destination(wish: &Wish<'_>, home: &Home, facts: Option<&Facts>) -> Result<De
         return Err(SubmitError::InPlace { job: wish.job.name.clone(), target: target.name.clone() });
     }
     match &target.kind {
-        TargetKind::Local(limits) => Ok(Destination::Here { declared: declared(limits), depot: depot(wish, home) }),
+        TargetKind::Local(limits) => Ok(Destination::Here { declared: Declared::of(limits), depot: depot(wish, home) }),
         TargetKind::Slurm(slurm) => slurm_plan(wish, slurm, facts).map(|plan| Destination::Site(Box::new(plan))),
+        TargetKind::Ssh(_) => Ok(Destination::Site(Box::new(machine_plan(wish)?))),
         other => Err(SubmitError::Kind { target: target.name.clone(), kind: other.name() }),
     }
+}
+
+fn machine_plan(wish: &Wish<'_>) -> Result<SitePlan, SubmitError> {
+    if wish.job.nodes > 1 {
+        let why = format!("`jobs.{}` wants {} nodes, and this is one machine", wish.job.name, wish.job.nodes);
+        return Err(SubmitError::Refused { target: wish.target.name.clone(), why });
+    }
+    Ok(SitePlan {
+        target: wish.target.clone(),
+        pack: 1,
+        lanes: 1,
+        most_groups: u32::MAX,
+        by: ResumeBy::Requeue,
+        limit: None,
+        notice: KILL_WAIT,
+        facts: None,
+    })
 }
 
 /// SLURM's own default between SIGTERM and SIGKILL.
@@ -191,14 +209,6 @@ fn plan_run(wish: &Wish<'_>, seed: Option<u64>) -> Result<PlannedRun, SubmitErro
     Ok(PlannedRun { id, name, seed, params, call })
 }
 
-pub fn declared(limits: &Limits) -> Declared {
-    let gpus = limits.gpus.as_ref().map(|gpus| match gpus {
-        GpuLimit::Count(count) => (0..*count).map(|device| device.to_string()).collect(),
-        GpuLimit::Devices(names) => names.clone(),
-    });
-    Declared { cpus: limits.cpus, memory: limits.memory, gpus }
-}
-
 /// Git has had as long as the snapshot took; a large repository that nobody has looked at for long takes longer.
 const GIT_PATIENCE: Duration = Duration::from_millis(50);
 
@@ -206,6 +216,9 @@ const GIT_PATIENCE: Duration = Duration::from_millis(50);
 /// still to be drawn.
 pub fn scripts(plan: &Plan, known: Option<&Known>) -> Result<Vec<String>, String> {
     let Destination::Site(site) = &plan.destination else { return Ok(Vec::new()) };
+    if !matches!(site.target.kind, TargetKind::Slurm(_)) {
+        return Ok(Vec::new());
+    }
     let depot = known.map_or_else(|| depot_of(&site.target), |known| known.root.clone());
     let agent = known.map_or_else(|| format!("{depot}/bin/yard"), |known| known.agent.clone());
     let (pack, most) = (site.pack.max(1) as usize, site.most_groups.max(1) as usize);
@@ -232,7 +245,7 @@ pub fn scripts(plan: &Plan, known: Option<&Known>) -> Result<Vec<String>, String
         let shipment = Shipment { parcel, plan: (**site).clone(), secrets: Secrets::default() };
         script(&shipment, &depot, &agent)
     };
-    plan.runs.chunks(pack * most).map(of_portion).collect()
+    plan.runs.chunks(pack.saturating_mul(most)).map(of_portion).collect()
 }
 
 /// Puts the code where the runs will find it. Interrupted, it leaves nothing but contents that the next try need not send.

@@ -1,5 +1,6 @@
 //! The way to a cluster: a jump host, behind it a login node, and a researcher's ssh configuration with keys.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -229,6 +230,9 @@ Host *
 
 impl Drop for Login<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            drop(std::io::stderr().write_all(self.own.log().as_bytes()));
+        }
         self.login.stop(self.stage());
     }
 }

@@ -51,10 +51,13 @@ if [ -n "$root" ]; then
     mkdir -p "$root$all"
     mount --bind "$all" "$root$all"
 fi
-for file in hosts passwd shadow group; do mount --bind "$stage/etc/$file" "$root/etc/$file"; done
+for file in hosts passwd shadow group; do
+    [ -e "$root/etc/$file" ] || : >"$root/etc/$file"
+    mount --bind "$stage/etc/$file" "$root/etc/$file"
+done
 mount --bind "$stage/boot/$host" "$root/proc/sys/kernel/random/boot_id"
 hostname "$host"
-[ -z "$root" ] || exec chroot "$root" "$@"
+[ -z "$root" ] || exec chroot "$root" sh -c 'cd "$0" 2>/dev/null || cd /; exec "$@"' "$PWD" "$@"
 exec "$@"
 "#;
 
@@ -100,11 +103,11 @@ impl Stage {
             let machine = stage.root().unwrap_or(Path::new("/")).join("etc").join(name);
             std::fs::copy(machine, stage.etc(name)).expect("a file of /etc");
         }
+        stage.write("shadow", "");
+        std::fs::write(stage.folder.join("pids"), "").expect("a list");
         if !geteuid().is_root() {
             stage.move_home();
         }
-        // Empty: the passwords are in `passwd`.
-        stage.write("shadow", "");
         stage.name_hosts(&[]);
         stage
     }
@@ -120,6 +123,14 @@ impl Stage {
 
     pub fn log_folder(&self) -> PathBuf {
         self.folder.join("log")
+    }
+
+    /// The end of every log.
+    pub fn log(&self) -> String {
+        let files = std::fs::read_dir(self.log_folder()).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> = files.map(|entry| entry.path()).collect();
+        files.sort();
+        files.iter().map(|file| end_of(file, 40)).collect()
     }
 
     pub fn etc(&self, name: &str) -> PathBuf {
@@ -156,9 +167,9 @@ impl Stage {
         let home = self.folder.join("home").join(&name);
         std::fs::create_dir_all(&home).expect("a home");
         chown(&home, Some(uid), Some(uid)).expect("a home of theirs");
-        // `*` and not `!`: sshd refuses a locked account.
-        self.append("passwd", &format!("{name}:*:{uid}:{uid}::{}:/bin/bash\n", home.display()));
+        self.append("passwd", &format!("{name}:x:{uid}:{uid}::{}:/bin/bash\n", home.display()));
         self.append("group", &format!("{name}:x:{uid}:\n"));
+        self.let_in(&name);
         User { name, uid, gid: uid, home }
     }
 
@@ -178,7 +189,13 @@ impl Stage {
         let others = passwd.lines().filter(|line| !line.starts_with(&format!("{}:", me.name)));
         let others: String = others.map(|line| format!("{line}\n")).collect();
         let User { name, uid, gid, home } = me;
-        self.write("passwd", &format!("{name}:*:{uid}:{gid}::{}:/bin/bash\n{others}", home.display()));
+        self.let_in(&name);
+        self.write("passwd", &format!("{name}:x:{uid}:{gid}::{}:/bin/bash\n{others}", home.display()));
+    }
+
+    /// No password fits, but the account is not locked (`!`), which sshd would refuse.
+    fn let_in(&self, name: &str) {
+        self.append("shadow", &format!("{name}:*:::::::\n"));
     }
 
     /// Never rewritten: those who have come on hold on to the file, and may be reading it.
@@ -285,4 +302,12 @@ fn guard(folder: &Path) -> Child {
 
 pub(crate) fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode of ours");
+}
+
+fn end_of(file: &Path, lines: usize) -> String {
+    let text = std::fs::read(file).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let all: Vec<&str> = text.lines().collect();
+    let shown = &all[all.len().saturating_sub(lines)..];
+    if shown.is_empty() { String::new() } else { format!("--- {}\n{}\n", file.display(), shown.join("\n")) }
 }

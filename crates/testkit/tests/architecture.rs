@@ -177,7 +177,7 @@ fn only_one_module_is_unsafe_and_only_one_prints() {
         for file in files {
             let text = std::fs::read_to_string(&file).unwrap();
             let place = file.strip_prefix(root()).unwrap().display().to_string();
-            assert!(!text.contains("unsafe {") || place == "crates/agent/src/sys.rs", "{place} is unsafe");
+            assert!(!text.contains("unsafe {") || place.starts_with("crates/agent/src/sys"), "{place} is unsafe");
             let prints = ["println!(", "print!(", "stdout().lock()"].iter().any(|word| text.contains(word));
             assert!(!prints || place == "crates/cli/src/report/printer.rs", "{place} prints");
         }

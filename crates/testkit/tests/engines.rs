@@ -310,11 +310,13 @@ fn keys_are_refused_and_hosts_mistrusted() {
 
 #[test]
 fn accounting_remembers() {
-    let slurm = Slurm::start(Options { nodes: 1, accounting: true, ..Options::default() });
-    let user = slurm.add_user();
-    let id = submit(&slurm, &user, &[], "exit 3");
-    eventually("sacct to know the end", || {
-        let rows = slurm.ask(&["sacct", "-P", "-n", "-X", "-j", &id, "-o", "JobID,State,ExitCode,User"]);
-        (rows == format!("{id}|FAILED|3:0|{}\n", user.name)).then_some(())
-    });
+    for root in Slurm::roots() {
+        let slurm = Slurm::start(Options { nodes: 1, accounting: true, root, ..Options::default() });
+        let user = slurm.add_user();
+        let id = submit(&slurm, &user, &[], "exit 3");
+        eventually("sacct to know the end", || {
+            let rows = slurm.ask(&["sacct", "-P", "-n", "-X", "-j", &id, "-o", "JobID,State,ExitCode,User"]);
+            (rows == format!("{id}|FAILED|3:0|{}\n", user.name)).then_some(())
+        });
+    }
 }

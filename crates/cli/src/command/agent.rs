@@ -96,13 +96,13 @@ impl Agent {
     }
 }
 
-fn input<T: serde::de::DeserializeOwned>() -> Result<T, CommandError> {
+pub(super) fn input<T: serde::de::DeserializeOwned>() -> Result<T, CommandError> {
     let wrong = |error: serde_json::Error| CommandError::new(Exit::Fault, format!("standard input: {error}"));
     serde_json::from_reader(std::io::stdin().lock()).map_err(wrong)
 }
 
 /// For the yard at the other end, not for people.
-fn answer(value: &impl serde::Serialize) -> Result<(), CommandError> {
+pub(super) fn answer(value: &impl serde::Serialize) -> Result<(), CommandError> {
     let text = serde_json::to_vec(value).map_err(|error| CommandError::new(Exit::Fault, error.to_string()))?;
     Ok(std::io::Write::write_all(&mut std::io::stdout().lock(), &text)?)
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use trainyard_core::spec::{TargetKind, TargetSpec};
 use trainyard_engine::doctor::{Finding, Health, examine};
-use trainyard_engine::submit::declared;
+
 use trainyard_engine::target::{Declared, capacity};
 
 use crate::context::Context;
@@ -40,7 +40,7 @@ fn files(context: &Context) -> (Finding, Declared) {
         },
     };
     let local = match loaded.config.targets.get(TargetSpec::LOCAL).map(|target| &target.kind) {
-        Some(TargetKind::Local(limits)) => declared(limits),
+        Some(TargetKind::Local(limits)) => Declared::of(limits),
         _ => Declared::default(),
     };
     (found(Health::Good, detail), local)

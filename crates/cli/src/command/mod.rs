@@ -12,6 +12,7 @@ pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod ps;
 pub(crate) mod pull;
+pub(crate) mod queue;
 pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod schema;

@@ -3,6 +3,7 @@
 //! A site is told about runs in parcels and asked about all of its runs at once. What it says is mirrored; how a run
 //! goes on is decided there, by the same rules (`core::run::decide`).
 
+mod machine;
 mod probe;
 mod slurm;
 mod worker;
@@ -13,12 +14,13 @@ use trainyard_agent::order::Secrets;
 use trainyard_agent::parcel::{Parcel, Scheduler};
 use trainyard_core::id::RunId;
 use trainyard_core::plan::slurm::Facts;
-use trainyard_core::spec::{JobSpec, ResumeBy, TargetSpec};
+use trainyard_core::spec::{JobSpec, ResumeBy, TargetKind, TargetSpec};
 use trainyard_core::time::{Instant, Span};
 
 use crate::pipe::PipeError;
-use crate::target::SubmitError;
+use crate::target::{Declared, SubmitError};
 
+pub use machine::Machine;
 pub use probe::Known;
 pub use slurm::{Slurm, job_name, script};
 pub use worker::{News, Reach, Task, Worker, depot_of, open};
@@ -45,7 +47,13 @@ pub struct SitePlan {
 impl SitePlan {
     /// How an agent speaks to whatever gives it an allocation for this parcel.
     pub fn scheduler(&self, job: &str, parcel: &str) -> Scheduler {
-        Scheduler::Slurm { name: job_name(job, parcel), by: self.by, limit: self.limit, notice: self.notice }
+        match &self.target.kind {
+            TargetKind::Ssh(ssh) => {
+                let Declared { cpus, memory, gpus } = Declared::of(&ssh.limits);
+                Scheduler::Host { cpus, memory, gpus, setup: ssh.setup.clone() }
+            }
+            _ => Scheduler::Slurm { name: job_name(job, parcel), by: self.by, limit: self.limit, notice: self.notice },
+        }
     }
 }
 

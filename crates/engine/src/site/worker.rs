@@ -11,7 +11,7 @@ use trainyard_core::id::RunId;
 use trainyard_core::spec::{JobSpec, TargetKind, TargetSpec};
 use trainyard_core::time::Instant;
 
-use super::{Asked, Seen, Shipment, Site, Slurm};
+use super::{Asked, Machine, Seen, Shipment, Site, Slurm};
 use crate::host::{Host, HostError, SshHost};
 use crate::pipe::{Pipe, PipeError};
 use crate::target::SubmitError;
@@ -194,6 +194,7 @@ pub fn open(reach: &Reach, target: &TargetSpec) -> Result<Box<dyn Site>, PipeErr
     let pipe = reach.pipe(target)?;
     match &target.kind {
         TargetKind::Slurm(_) => Ok(Box::new(Slurm::new(pipe))),
+        TargetKind::Ssh(_) => Ok(Box::new(Machine::new(pipe))),
         other => Err(PipeError::Refused(format!("targets of kind `{}` are not sites", other.name()))),
     }
 }

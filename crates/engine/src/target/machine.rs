@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use trainyard_core::plan::slots::Capacity;
+use trainyard_core::spec::{GpuLimit, Limits};
 
 /// What the target's settings say about the machine; the rest is looked up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +13,16 @@ pub struct Declared {
     pub cpus: Option<u32>,
     pub memory: Option<u64>,
     pub gpus: Option<Vec<String>>,
+}
+
+impl Declared {
+    pub fn of(limits: &Limits) -> Self {
+        let gpus = limits.gpus.as_ref().map(|gpus| match gpus {
+            GpuLimit::Count(count) => (0..*count).map(|device| device.to_string()).collect(),
+            GpuLimit::Devices(names) => names.clone(),
+        });
+        Self { cpus: limits.cpus, memory: limits.memory, gpus }
+    }
 }
 
 /// A driver that hangs must not hang the yard.

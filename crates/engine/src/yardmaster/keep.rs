@@ -206,7 +206,7 @@ impl Keep {
             let first = runs.first().and_then(|(_, id)| self.runs.get(id));
             let Some(plan) = first.and_then(|active| active.batch.site.clone()) else { continue };
             let pack = plan.pack.max(1) as usize;
-            for portion in runs.chunks(pack * plan.most_groups.max(1) as usize) {
+            for portion in runs.chunks(pack.saturating_mul(plan.most_groups.max(1) as usize)) {
                 let parcel = parcel_id();
                 for (group, members) in (0..).zip(portion.chunks(pack)) {
                     let place = Place { parcel: parcel.clone(), group };

@@ -5,7 +5,7 @@ mod conf;
 mod jobs;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -311,14 +311,7 @@ impl Slurm {
 
     /// The end of every log, for the message of a failed test.
     pub fn log(&self) -> String {
-        let mut files: Vec<PathBuf> = std::fs::read_dir(self.stage.log_folder())
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path())
-            .collect();
-        files.sort();
-        files.iter().map(|file| end_of(file, 40)).collect()
+        self.stage.log()
     }
 
     fn start_munge(&self) {
@@ -360,12 +353,4 @@ impl Drop for Slurm {
             drop(std::io::stderr().write_all(self.log().as_bytes()));
         }
     }
-}
-
-fn end_of(file: &Path, lines: usize) -> String {
-    let text = std::fs::read(file).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let all: Vec<&str> = text.lines().collect();
-    let shown = &all[all.len().saturating_sub(lines)..];
-    if shown.is_empty() { String::new() } else { format!("--- {}\n{}\n", file.display(), shown.join("\n")) }
 }

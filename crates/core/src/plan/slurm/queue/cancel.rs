@@ -16,8 +16,8 @@ pub fn cancel_tasks(name: &str, tasks: &[Task]) -> Vec<String> {
         Some(_) => task.to_string(),
         None => format!("{task}_N/A"),
     });
-    let words = ["sh".to_owned(), "-c".to_owned(), NAMED_ONLY.to_owned(), "sh".to_owned(), name.to_owned()];
-    words.into_iter().chain(ids).collect()
+    let words: Vec<String> = std::iter::once(name.to_owned()).chain(ids).collect();
+    argv(&["sh", "-c", NAMED_ONLY, "sh"], &words)
 }
 
 const NAMED_ONLY: &str = r#"alive=$(squeue --me -h -r -n "$1" -o '%F_%K') || exit

@@ -122,7 +122,7 @@ fn questions() {
     insta::assert_snapshot!(accounting(&names, Instant(1_794_797_177_000)).join(" "), @"env -u SQUEUE_ACCOUNT -u SQUEUE_LICENSES -u SQUEUE_NAMES -u SQUEUE_PARTITION -u SQUEUE_QOS -u SQUEUE_SORT TZ=UTC0 SLURM_TIME_FORMAT=%s SLURM_BITSTR_LEN=0 sacct -D -X -P -n -o JobID,JobIDRaw,State,ExitCode,Submit,Start,End,NodeList,JobName --starttime=2026-11-16T02:46:17 --name=a.y1,b.y2");
     insta::assert_snapshot!(cancel("a.y1").join(" "), @"env -u SQUEUE_ACCOUNT -u SQUEUE_LICENSES -u SQUEUE_NAMES -u SQUEUE_PARTITION -u SQUEUE_QOS -u SQUEUE_SORT TZ=UTC0 SLURM_TIME_FORMAT=%s SLURM_BITSTR_LEN=0 scancel --name=a.y1");
     let tasks = [Task { job: 7, index: Some(3) }, Task { job: 8, index: None }];
-    assert_eq!(cancel_tasks("a.y1", &tasks)[3..], ["sh", "a.y1", "7_3", "8_N/A"]);
+    assert!(cancel_tasks("a.y1", &tasks).ends_with(&["sh", "a.y1", "7_3", "8_N/A"].map(str::to_owned)));
 }
 
 #[test]

@@ -196,6 +196,18 @@ fn sizes() {
     insta::assert_snapshot!(one("cpus = 2\ntime = '25h30m'", "partition = 'long'\nmail = 'a@b.c'"), @"--partition=long --nodes=1 --ntasks-per-node=1 --cpus-per-task=2 --time=1-01:30:00 --no-requeue --mail-type=END,FAIL --mail-user=a@b.c");
 }
 
+/// The requests of Isaac Lab's cluster scripts and of ProtoMotions' launcher.
+#[test]
+fn what_both_predecessors_ask_for() {
+    let job = "gpus = 1\ncpus = 8\nmemory = '32384MiB'\ntime = '23:00:00'";
+    let target =
+        "gpu-request = '--gpus=rtx_3090:{gpus}'\nmemory-request = 'cpu'\nmail = 'me@example.org'\nmail-type = ['END']";
+    insta::assert_snapshot!(lines(job, target, Array::None, ResumeBy::Requeue), @"--output=/scratch/me/yard/parcels/y0123/slurm-%j.out --nodes=1 --ntasks-per-node=1 --cpus-per-task=8 --mem-per-cpu=4048M --gpus=rtx_3090:1 --time=23:00:00 --no-requeue --mail-type=END --mail-user=me@example.org");
+    let job = "gpus = 4\nnodes = 2\ntasks = 'per-gpu'\ncpus = 32\ntime = '4:00:00'\nresume.attempts = 5";
+    let target = "account = 'lab'\npartition = 'gpu'\ngpu-request = '--gpus-per-node={gpus}'";
+    insta::assert_snapshot!(lines(job, target, Array::Attempts(5), ResumeBy::Array), @"--output=/scratch/me/yard/parcels/y0123/slurm-%A_%a.out --account=lab --partition=gpu --nodes=2 --ntasks-per-node=4 --cpus-per-task=8 --gpus-per-node=4 --time=04:00:00 --array=0-4%1 --no-requeue");
+}
+
 #[test]
 fn ways_to_go_on() {
     let job = "resume.attempts = 6";

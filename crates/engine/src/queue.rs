@@ -1,0 +1,140 @@
+//! The queue of a machine that others send runs to: their side of it is [`crate::site`], this is the machine's own.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use trainyard_agent::depot::Depot;
+use trainyard_agent::disk::now;
+use trainyard_agent::look::{Finding, Question};
+use trainyard_agent::order::{AttemptResult, Status};
+use trainyard_agent::parcel::{Member, Parcel, Scheduler};
+use trainyard_agent::process::run_limited_with;
+use trainyard_agent::site::SiteState;
+use trainyard_core::id::RunId;
+use trainyard_core::run::State;
+
+use crate::ledger::{Batch, Ledger, LedgerError, NewRun, Request, RunRow};
+use crate::target::Declared;
+
+/// What the queue says about a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Standing {
+    pub finding: Finding,
+    /// In plain words, while it waits.
+    pub waits: Option<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error("the parcel cannot be read")]
+    Parcel(#[source] io::Error),
+    #[error("`{line}` of the target's `setup` failed{said}")]
+    Setup { line: String, said: String },
+    #[error("the parcel is for another kind of site")]
+    Kind,
+}
+
+/// Loading an environment from a slow disk takes a while.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Enters the runs of a parcel that are not there yet; so it can be done again in doubt. `env` is what a login has here.
+pub fn add(ledger: &mut Ledger, depot: &Depot, parcel: &str, env: BTreeMap<String, String>) -> Result<(), QueueError> {
+    let parcel = Parcel::read(depot, parcel).map_err(QueueError::Parcel)?;
+    let Scheduler::Host { cpus, memory, gpus, setup } = &parcel.scheduler else { return Err(QueueError::Kind) };
+    let mut new = Vec::new();
+    for member in parcel.groups.iter().flatten() {
+        if ledger.run(member.id)?.is_none() {
+            new.push(new_run(member));
+        }
+    }
+    if new.is_empty() {
+        return Ok(());
+    }
+    let mut env = after(setup, env)?;
+    env.extend(parcel.env.clone());
+    let batch = Batch {
+        project: depot.root().to_owned(),
+        target: "local".to_owned(),
+        declared: Declared { cpus: *cpus, memory: *memory, gpus: gpus.clone() },
+        depot: depot.clone(),
+        job: parcel.job.clone(),
+        source: parcel.source.clone(),
+        env,
+        extra: parcel.extra.clone(),
+        site: None,
+        provenance: None,
+    };
+    Ok(ledger.submit(&batch, &new, now())?)
+}
+
+fn new_run(member: &Member) -> NewRun {
+    NewRun {
+        id: member.id,
+        name: member.name.clone(),
+        seed: member.seed,
+        params: member.params.clone(),
+        run: member.run.clone(),
+        retry_of: None,
+    }
+}
+
+/// The environment as the setup lines leave it.
+fn after(setup: &[String], env: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, QueueError> {
+    if setup.is_empty() {
+        return Ok(env);
+    }
+    // Each line is read by itself, so that one that is no shell fails alone; what it prints is no part of the answer.
+    let script = r#"for line do eval "$line" >&2 || { printf '%s' "$line" >&3; exit 1; }; done; env -0 >&3"#;
+    let shell = if std::path::Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
+    let answer = format!("{script}\n");
+    let words = [shell, "-c", &format!("exec 3>&1; {answer}"), "yard"].map(str::to_owned);
+    let argv: Vec<String> = words.into_iter().chain(setup.iter().cloned()).collect();
+    let failed = |line: String, said: String| QueueError::Setup { line, said };
+    let ran =
+        run_limited_with(&argv, &env, PATIENCE).map_err(|error| failed(setup.join("; "), format!(": {error}")))?;
+    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+    if !ran.status.success() {
+        let said = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
+        return Err(failed(text, if said.is_empty() { said } else { format!(": {said}") }));
+    }
+    let pair = |entry: &str| entry.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Ok(text.split('\0').filter_map(pair).collect())
+}
+
+pub fn report(ledger: &Ledger, questions: &[Question]) -> Result<Vec<Standing>, QueueError> {
+    let mut told = Vec::with_capacity(questions.len());
+    for question in questions {
+        if let Some(row) = ledger.run(question.run)? {
+            told.push(standing(ledger, question, row)?);
+        }
+    }
+    Ok(told)
+}
+
+fn standing(ledger: &Ledger, question: &Question, row: RunRow) -> Result<Standing, QueueError> {
+    let waiting = matches!(row.run.state, State::Queued { .. });
+    let results: Vec<AttemptResult> = if row.run.last_attempt > question.known {
+        let attempts = ledger.attempts(row.seq)?;
+        attempts.into_iter().filter(|it| it.number > question.known).filter_map(|it| it.result).collect()
+    } else {
+        Vec::new()
+    };
+    let status = row.started.filter(|_| row.ended.is_none()).map(|started| Status {
+        at: now(),
+        started,
+        metrics: row.metrics.clone(),
+        memory: 0,
+        checkpoint: None,
+    });
+    let state = Some(SiteState { run: row.run, ends: None });
+    let waits = waiting.then(|| "waits for its turn on that machine".to_owned());
+    Ok(Standing { finding: Finding { run: row.id, state, status, results }, waits })
+}
+
+pub fn cancel(ledger: &mut Ledger, runs: &[RunId]) -> Result<(), QueueError> {
+    Ok(ledger.request(runs, Request::Cancel, now())?)
+}

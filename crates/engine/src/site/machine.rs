@@ -1,0 +1,89 @@
+//! A plain machine behind `ssh`: its own yardmaster, with a home in the depot, has the queue and the slots. So they live
+//! on when nobody is logged in, and all who share the depot stand in one queue.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use trainyard_agent::look::{Fate, Finding, Question};
+use trainyard_core::id::RunId;
+use trainyard_core::run::State;
+use trainyard_core::spec::JobSpec;
+
+use super::{Asked, InQueue, Seen, Shipment, Site};
+use crate::pipe::{Pipe, PipeError};
+use crate::queue::Standing;
+use crate::target::SubmitError;
+
+/// Setup lines may load environments from slow disks.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[derive(Debug)]
+pub struct Machine {
+    pipe: Pipe,
+}
+
+impl Machine {
+    pub fn new(pipe: Pipe) -> Self {
+        Self { pipe }
+    }
+
+    /// A task of the yard at the site, JSON in, JSON out.
+    fn ask<T: DeserializeOwned>(&mut self, task: &[&str], input: &impl Serialize) -> Result<T, PipeError> {
+        let refused = |why: String| PipeError::Refused(why);
+        let home = format!("{}/host", self.pipe.depot());
+        let env = BTreeMap::from([("YARD_HOME".to_owned(), home)]);
+        let mut argv = vec![self.pipe.agent().to_owned()];
+        argv.extend(task.iter().map(|word| (*word).to_owned()));
+        argv.extend(["--depot".to_owned(), self.pipe.depot().to_owned()]);
+        let input = serde_json::to_vec(input).map_err(|error| refused(error.to_string()))?;
+        let ran = self.pipe.run(&argv, &input, &env, PATIENCE)?;
+        serde_json::from_slice(&ran.stdout)
+            .map_err(|_| refused(format!("the yard at the site: {}", ran.stderr().trim())))
+    }
+}
+
+impl Site for Machine {
+    fn submit(&mut self, shipment: &Shipment) -> Result<(), SubmitError> {
+        let failed = |error: PipeError| match error {
+            PipeError::Refused(why) => SubmitError::Refused(why),
+            other => SubmitError::Unsure(std::io::Error::other(crate::chain(&other))),
+        };
+        let parcel = &shipment.parcel;
+        let text = serde_json::to_vec(parcel).map_err(|error| SubmitError::Refused(error.to_string()))?;
+        let path = format!("{}/parcels/{}/parcel.json", self.pipe.depot(), parcel.id);
+        self.pipe.write(&[(path, text)]).map_err(failed)?;
+        self.ask(&["queue", "add", "--parcel", &parcel.id], &shipment.secrets).map_err(failed)
+    }
+
+    fn observe(&mut self, asked: &[Asked]) -> Result<Vec<Seen>, PipeError> {
+        let questions: Vec<Question> = asked.iter().map(|it| Question { run: it.run, known: it.known }).collect();
+        let told: Vec<Standing> = self.ask(&["queue", "report"], &questions)?;
+        let mut told: HashMap<RunId, Standing> = told.into_iter().map(|it| (it.finding.run, it)).collect();
+        Ok(asked.iter().map(|it| seen(it.run, told.remove(&it.run))).collect())
+    }
+
+    fn cancel(&mut self, asked: &[Asked], _insist: bool) -> Result<(), PipeError> {
+        let runs: Vec<RunId> = asked.iter().map(|it| it.run).collect();
+        self.ask(&["queue", "cancel"], &runs)
+    }
+
+    fn settle(&mut self, run: RunId, attempt: u32, job: &JobSpec) -> Result<Fate, PipeError> {
+        let (run, attempt) = (run.to_string(), attempt.to_string());
+        self.ask(&["agent", "settle", "--run", &run, "--attempt", &attempt], job)
+    }
+}
+
+fn seen(run: RunId, told: Option<Standing>) -> Seen {
+    let Some(Standing { finding, waits }) = told else { return Seen { run, queue: InQueue::Absent, finding: None } };
+    let state = finding.state.as_ref().map(|state| &state.run.state);
+    let queue = match state {
+        Some(State::Queued { .. }) => InQueue::Waiting { why: waits },
+        // Whatever it is, the finding says it.
+        _ => InQueue::Running,
+    };
+    let begun = !matches!(state, Some(State::Queued { .. })) || !finding.results.is_empty();
+    let finding: Option<Finding> = begun.then_some(finding);
+    Seen { run, queue, finding }
+}
