@@ -74,6 +74,44 @@ pub(crate) fn connect(reach: &Reach, target: &TargetSpec) -> Result<Pipe, PipeEr
     reach.pipe(target)
 }
 
+/// Connections of a command that has to do with several sites: one to each.
+pub(crate) struct Pipes<'a> {
+    context: &'a Context,
+    open: Vec<(TargetSpec, Pipe)>,
+}
+
+impl<'a> Pipes<'a> {
+    pub(crate) fn new(context: &'a Context) -> Self {
+        Self { context, open: Vec::new() }
+    }
+
+    pub(crate) fn to(&mut self, target: &TargetSpec) -> Result<&mut Pipe, CommandError> {
+        self.find(target, connect)
+    }
+
+    fn find(
+        &mut self,
+        target: &TargetSpec,
+        connect: impl FnOnce(&Reach, &TargetSpec) -> Result<Pipe, PipeError>,
+    ) -> Result<&mut Pipe, CommandError> {
+        let place = match self.open.iter().position(|(known, _)| known == target) {
+            Some(place) => place,
+            None => {
+                let pipe = connect(&self.context.reach()?, target)?;
+                self.open.push((target.clone(), pipe));
+                self.open.len() - 1
+            }
+        };
+        let (_, pipe) = self.open.get_mut(place).ok_or(PipeError::Dropped)?;
+        Ok(pipe)
+    }
+
+    /// After a connection broke: the next use makes a new one.
+    pub(crate) fn close(&mut self, target: &TargetSpec) {
+        self.open.retain(|(known, _)| known != target);
+    }
+}
+
 /// A project that is being edited is looked at again this often.
 const TRIES: usize = 3;
 

@@ -74,6 +74,10 @@ pub enum Request {
         run: RunId,
         paths: Vec<String>,
     },
+    /// The answer holds blocks of pieces; see [`super::fetch`].
+    Fetch {
+        files: Vec<Wanted>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,9 +125,38 @@ pub enum Answer {
         published: bool,
         wrong: Vec<Digest>,
     },
+    Fetching,
     Refused {
         why: String,
     },
+}
+
+/// A file that the other side wants, and how much of it is there already.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    pub path: String,
+    pub have: u64,
+    /// Of these bytes; if the file does not begin with them it is sent from its start.
+    pub digest: String,
+}
+
+/// What is said of a file that is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fetched {
+    Begin {
+        start: u64,
+        size: u64,
+        mode: u32,
+        modified: i64,
+    },
+    More,
+    /// Of the bytes that were sent.
+    End {
+        digest: String,
+    },
+    /// It is no file any more, or became shorter.
+    Gone,
 }
 
 /// How a program ended.

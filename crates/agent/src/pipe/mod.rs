@@ -4,6 +4,7 @@
 //! [`frame`] bounds what a peer can make us hold, [`message`] is what is said, [`serve`] is the agent's side.
 
 pub mod block;
+pub mod fetch;
 mod files;
 pub mod frame;
 pub mod message;

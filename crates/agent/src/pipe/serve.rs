@@ -10,7 +10,7 @@ use trainyard_core::id::Digest;
 use super::frame::{self, Body, Tag};
 use super::message::{Answer, Hello, PROTOCOL, ReadLog, Request};
 use super::store::{self, Offer};
-use super::{files, outputs, run};
+use super::{fetch, files, outputs, run};
 use crate::beneath::Beneath;
 use crate::depot::Depot;
 use crate::tail;
@@ -167,6 +167,11 @@ impl Server<'_> {
                 let (mut lines, mut missing) = (Vec::new(), Vec::new());
                 outputs::list(&self.place(), run, &paths, &mut lines, &mut missing)?;
                 say(output, &Answer::Outputs { missing }, &[&lines]).map_err(Fault::Within)
+            }
+            Request::Fetch { files } => {
+                frame::write(output, Tag::Head, &serde_json::to_vec(&Answer::Fetching).map_err(io::Error::from)?)?;
+                fetch::fetch(&self.depot, &files, output).map_err(Fault::Within)?;
+                frame::write(output, Tag::End, &[]).map_err(Fault::Within)
             }
             Request::Put { snapshot } => {
                 let depot = self.place();

@@ -118,3 +118,22 @@ fn a_cut_connection_is_told_and_the_next_one_works() {
     assert!(matches!(pipe.space().unwrap_err(), PipeError::Dropped));
     open().unwrap().space().unwrap();
 }
+
+#[test]
+fn more_talks_than_a_host_allows_wait_their_turn() {
+    let sshd = Sshd::start("");
+    let host = sshd.client("");
+    let depot = sshd.path().join("depot");
+    let open = || Pipe::open(&host, depot.to_str().unwrap(), Path::new(PROGRAM), LIMIT);
+    open().unwrap();
+    let places: Vec<Pipe> = (0..8).map(|_| open().unwrap()).collect();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| open().unwrap().space().unwrap());
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!waiting.is_finished(), "eight are taken");
+        drop(places);
+        waiting.join().unwrap();
+    });
+    let log = std::fs::read_to_string(sshd.path().join("log")).unwrap();
+    assert_eq!(log.matches("Accepted publickey").count(), 1, "nobody made a connection of their own: {log}");
+}

@@ -3,6 +3,7 @@
 
 mod hosts;
 mod pipes;
+mod pulls;
 mod sshd;
 mod uploads;
 

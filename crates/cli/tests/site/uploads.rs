@@ -17,22 +17,22 @@ use crate::sshd::Sshd;
 use crate::{LIMIT, PROGRAM, here};
 
 /// Numbers that look random and are the same each time.
-struct Numbers(u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 16) % end
     }
 }
 
-fn noise(seed: u64, length: usize) -> Vec<u8> {
+pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
     bytes
 }
 
-fn text(seed: u64, length: usize) -> Vec<u8> {
+pub(crate) fn text(seed: u64, length: usize) -> Vec<u8> {
     format!("line {seed} of some program\n").into_bytes().into_iter().cycle().take(length).collect()
 }
 
@@ -133,7 +133,7 @@ fn only_what_is_missing_is_sent() {
 }
 
 /// What stands for `ssh`: runs the command here, with so many bytes each way.
-fn cut(folder: &Path, up: u64, down: u64) -> Host {
+pub(crate) fn cut(folder: &Path, up: u64, down: u64) -> Host {
     let program = folder.join("cut");
     let script = r#"#!/bin/sh
 up=$1; down=$2; for last; do :; done
@@ -215,11 +215,12 @@ fn a_file_that_changed_since_the_scan_is_named() {
     let folder = root.path().join("p");
     project(&folder, 50);
     let snapshot = scan(&folder);
-    let changes: [(&str, &dyn Fn(&Path)); 4] = [
-        ("sub/9", &|path| std::fs::write(path, noise(77, 333)).unwrap()),
-        ("sub/8", &|path| std::fs::write(path, text(8, 5000)).unwrap()),
-        ("large-noise", &|path| std::fs::write(path, noise(78, 2_500_000)).unwrap()),
-        ("sub/6", &|path| std::fs::remove_file(path).unwrap()),
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 4] = [
+        ("sub/9", |path| std::fs::write(path, noise(77, 333)).unwrap()),
+        ("sub/8", |path| std::fs::write(path, text(8, 5000)).unwrap()),
+        ("large-noise", |path| std::fs::write(path, noise(78, 2_500_000)).unwrap()),
+        ("sub/6", |path| std::fs::remove_file(path).unwrap()),
     ];
     for (name, change) in changes {
         let path: PathBuf = folder.join(name);

@@ -34,4 +34,11 @@ impl<'a> Site<'a> {
         yard.hide(login.home());
         Self { yard, login, slurm }
     }
+
+    /// More jobs, for those that need to know where the cluster is.
+    pub(crate) fn add_jobs(&mut self, jobs: &str) {
+        let path = self.yard.project().join("trainyard.toml");
+        let file = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, format!("{jobs}\n{file}")).unwrap();
+    }
 }

@@ -266,6 +266,19 @@ impl Pipe {
         Ok(answer)
     }
 
+    /// The next frame of an answer's body; `None` at its end. Until then nothing else can be asked.
+    pub(crate) fn frame(&mut self) -> Result<Option<Vec<u8>>, PipeError> {
+        self.broken = true;
+        match Body::new(&mut self.session).frame() {
+            Ok(Some(bytes)) => Ok(Some(bytes)),
+            Ok(None) => {
+                self.broken = false;
+                Ok(None)
+            }
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+
     /// Whether the site says something while we are speaking.
     pub(crate) fn is_readable(&self) -> bool {
         self.session.get_ref().is_readable()

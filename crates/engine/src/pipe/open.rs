@@ -160,3 +160,23 @@ fn silent(host: &Host, session: &mut Session, error: &io::Error) -> PipeError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// What `csh` and `fish` would read in their own way: anything but one pair of single quotes, and within it
+    /// exclamation marks, backslashes and line ends.
+    #[test]
+    fn every_shell_reads_the_line_alike() {
+        let program = Program::look(&std::env::current_exe().unwrap()).unwrap();
+        for depot in ["/cluster/scratch/me/yard", "~/yard"] {
+            let line = script(depot, &program, "yard-0").unwrap();
+            let inner = line.strip_prefix("exec sh -c '").and_then(|rest| rest.strip_suffix('\'')).unwrap();
+            assert!(!inner.contains(['\'', '!', '\\', '\n']), "{inner}");
+        }
+        assert!(script("~/yard", &program, "m").unwrap().contains(r#"d="$HOME"/yard;"#));
+    }
+}

@@ -1,8 +1,10 @@
 //! Files to a site and back: only what is not there, compressed, verified, each one whole or not at all.
 
 mod ahead;
+mod pull;
 mod upload;
 
+pub use pull::{Pulled, pull, pull_outputs};
 pub use upload::{Sent, upload};
 
 use std::path::PathBuf;
