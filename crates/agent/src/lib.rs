@@ -22,6 +22,7 @@ pub mod parcel;
 pub mod pipe;
 pub mod post;
 pub mod process;
+pub mod reclaim;
 pub mod site;
 mod slurm;
 pub mod snapshot;

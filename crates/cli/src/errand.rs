@@ -89,6 +89,11 @@ impl<'a> Pipes<'a> {
         self.find(target, connect)
     }
 
+    /// Fails where somebody would have to be asked.
+    pub(crate) fn quietly_to(&mut self, target: &TargetSpec) -> Result<&mut Pipe, CommandError> {
+        self.find(target, |reach, target| reach.pipe(target))
+    }
+
     fn find(
         &mut self,
         target: &TargetSpec,
@@ -104,6 +109,10 @@ impl<'a> Pipes<'a> {
         };
         let (_, pipe) = self.open.get_mut(place).ok_or(PipeError::Dropped)?;
         Ok(pipe)
+    }
+
+    pub(crate) fn into_first(self) -> Option<Pipe> {
+        self.open.into_iter().next().map(|(_, pipe)| pipe)
     }
 
     /// After a connection broke: the next use makes a new one.

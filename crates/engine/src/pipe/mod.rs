@@ -121,6 +121,22 @@ impl Pipe {
         Ok(Ran { status, stdout, stderr, cut })
     }
 
+    /// One of the agent's own tasks about its depot, JSON in, JSON out.
+    pub fn task<T: serde::de::DeserializeOwned>(
+        &mut self,
+        task: &[&str],
+        input: &impl serde::Serialize,
+        limit: Duration,
+    ) -> Result<T, PipeError> {
+        let mut argv = vec![self.agent.clone(), "agent".to_owned()];
+        argv.extend(task.iter().map(|word| (*word).to_owned()));
+        argv.extend(["--depot".to_owned(), self.depot.clone()]);
+        let input = serde_json::to_vec(input).map_err(|error| PipeError::Refused(error.to_string()))?;
+        let ran = self.run(&argv, &input, &BTreeMap::new(), limit)?;
+        let failed = |_| PipeError::Refused(format!("the agent at the site failed: {}", ran.stderr().trim()));
+        serde_json::from_slice(&ran.stdout).map_err(failed)
+    }
+
     /// Writes files below the depot, each whole or not at all; folders are made.
     pub fn write(&mut self, files: &[(String, Vec<u8>)]) -> Result<(), PipeError> {
         let heads = files.iter().map(|(path, bytes)| (path.clone(), bytes.len() as u64)).collect();
