@@ -4,7 +4,8 @@
 //! depot/
 //!   blobs/ab/cdef…            file contents by BLAKE3, read-only
 //!   snapshots/<hash>          manifest: path, mode, link target, blob
-//!   parcels/<parcel id>/       parcel.json: one submission to a site, and the script that starts it
+//!   bin/yard-<hash>           the agent
+//!   parcels/<parcel id>/      parcel.json: one submission to a site, and the script that starts it
 //!   trees/<hash>/             a large snapshot's files, laid out once for all runs
 //!   runs/<run id>/
 //!     state.json              the run as its site knows it; see [`crate::site`]
@@ -50,6 +51,15 @@ impl Depot {
 
     pub fn snapshot(&self, digest: &Digest) -> PathBuf {
         self.root.join("snapshots").join(&digest.0)
+    }
+
+    pub fn parcels(&self) -> PathBuf {
+        self.root.join("parcels")
+    }
+
+    /// Programs like this one, by their hash.
+    pub fn agents(&self) -> PathBuf {
+        self.root.join("bin")
     }
 
     pub fn parcel(&self, id: &str) -> PathBuf {

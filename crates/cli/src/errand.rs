@@ -31,7 +31,7 @@ impl<'a> Errand<'a> {
         Self { context, target, pipe: None }
     }
 
-    /// Connects, asking the person at the terminal what `ssh` wants to know.
+    /// The connection, made if there is none yet.
     pub(crate) fn pipe(&mut self) -> Result<&mut Pipe, PipeError> {
         let pipe = match self.pipe.take() {
             Some(pipe) => pipe,
@@ -41,6 +41,10 @@ impl<'a> Errand<'a> {
             }
         };
         Ok(self.pipe.insert(pipe))
+    }
+
+    pub(crate) fn into_pipe(self) -> Option<Pipe> {
+        self.pipe
     }
 
     /// What is known about the site; asked anew when that is old, unless nothing may be touched.
@@ -62,11 +66,59 @@ impl<'a> Errand<'a> {
     }
 }
 
-fn connect(reach: &Reach, target: &TargetSpec) -> Result<Pipe, PipeError> {
+/// Connects, asking the person at the terminal what `ssh` wants to know.
+pub(crate) fn connect(reach: &Reach, target: &TargetSpec) -> Result<Pipe, PipeError> {
     let host = reach.host(target)?;
     let person = if std::io::stdin().is_terminal() { Person::AtTerminal } else { Person::Nobody };
     host.connect(person, PATIENCE)?;
     reach.pipe(target)
+}
+
+/// Connections of a command that has to do with several sites: one to each.
+pub(crate) struct Pipes<'a> {
+    context: &'a Context,
+    open: Vec<(TargetSpec, Pipe)>,
+}
+
+impl<'a> Pipes<'a> {
+    pub(crate) fn new(context: &'a Context) -> Self {
+        Self { context, open: Vec::new() }
+    }
+
+    pub(crate) fn to(&mut self, target: &TargetSpec) -> Result<&mut Pipe, CommandError> {
+        self.find(target, connect)
+    }
+
+    /// Fails where somebody would have to be asked.
+    pub(crate) fn quietly_to(&mut self, target: &TargetSpec) -> Result<&mut Pipe, CommandError> {
+        self.find(target, |reach, target| reach.pipe(target))
+    }
+
+    fn find(
+        &mut self,
+        target: &TargetSpec,
+        connect: impl FnOnce(&Reach, &TargetSpec) -> Result<Pipe, PipeError>,
+    ) -> Result<&mut Pipe, CommandError> {
+        let place = match self.open.iter().position(|(known, _)| known == target) {
+            Some(place) => place,
+            None => {
+                let pipe = connect(&self.context.reach()?, target)?;
+                self.open.push((target.clone(), pipe));
+                self.open.len() - 1
+            }
+        };
+        let (_, pipe) = self.open.get_mut(place).ok_or(PipeError::Dropped)?;
+        Ok(pipe)
+    }
+
+    pub(crate) fn into_first(self) -> Option<Pipe> {
+        self.open.into_iter().next().map(|(_, pipe)| pipe)
+    }
+
+    /// After a connection broke: the next use makes a new one.
+    pub(crate) fn close(&mut self, target: &TargetSpec) {
+        self.open.retain(|(known, _)| known != target);
+    }
 }
 
 /// A project that is being edited is looked at again this often.

@@ -9,6 +9,7 @@ mod errand;
 mod error;
 mod interrupt;
 mod report;
+mod tail;
 
 use std::process::ExitCode;
 

@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use trainyard_agent::depot::Depot;
 use trainyard_agent::disk::remove_folder;
 use trainyard_agent::order::Source;
+use trainyard_agent::reclaim::{Found, Wish, is_old, sent_here, size};
 use trainyard_agent::snapshot::{Kind, Manifest};
 use trainyard_core::id::{Digest, RunId};
 
 use crate::ledger::{Ledger, LedgerError, RunRow};
+use crate::pipe::{Pipe, PipeError};
 
 /// What would be removed.
 #[derive(Debug, Clone, Default)]
@@ -36,18 +39,69 @@ pub enum ReclaimError {
     Ledger(#[from] LedgerError),
     #[error("cannot remove it all")]
     Io(#[from] io::Error),
+    #[error(transparent)]
+    Pipe(#[from] PipeError),
+}
+
+/// What would be removed at a site.
+#[derive(Debug, Clone)]
+pub struct AtSite {
+    pub runs: Vec<RunRow>,
+    pub depot: String,
+    pub found: Found,
+    wish: Wish,
+}
+
+impl AtSite {
+    pub fn bytes(&self) -> u64 {
+        self.found.items.iter().map(|item| item.bytes).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.found.items.is_empty()
+    }
+}
+
+/// Run folders of thousands of files on a slow disk.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// Asks a site what of its depot can go with these ended runs. Runs that are at work there, whatever is believed here,
+/// are no part of the plan.
+pub fn plan_at(pipe: &mut Pipe, ledger: &Ledger, runs: Vec<RunRow>) -> Result<AtSite, ReclaimError> {
+    let going: BTreeSet<RunId> = runs.iter().filter(|row| row.ended.is_some()).map(|row| row.id).collect();
+    let keep = kept_snapshots(ledger, &going)?;
+    let wish = Wish { going, keep };
+    let found: Found = pipe.task(&["reclaim"], &wish, PATIENCE)?;
+    let runs = runs.into_iter().filter(|row| row.ended.is_some() && !found.at_work.contains(&row.id)).collect();
+    Ok(AtSite { runs, depot: pipe.depot().to_owned(), found, wish })
+}
+
+/// The site looks again, so that what has come into use since stays.
+pub fn carry_out_at(pipe: &mut Pipe, plan: &mut AtSite, ledger: &mut Ledger) -> Result<(), ReclaimError> {
+    plan.found = pipe.task(&["reclaim", "--now"], &plan.wish, PATIENCE)?;
+    plan.runs.retain(|row| !plan.found.at_work.contains(&row.id));
+    let ids: Vec<RunId> = plan.runs.iter().map(|row| row.id).collect();
+    Ok(ledger.forget(&ids)?)
 }
 
 /// These ended runs, the folders of runs the ledger does not know, and snapshots and blobs no remaining run needs.
 pub fn plan(ledger: &Ledger, depot: &Depot, runs: Vec<RunRow>) -> Result<Plan, ReclaimError> {
     let going: BTreeSet<RunId> = runs.iter().filter(|row| row.ended.is_some()).map(|row| row.id).collect();
     let mut files = Vec::new();
+    // This depot may be a site for others, whose runs are in their ledgers.
+    let sent = sent_here(depot)?;
     for (id, path) in run_folders(depot) {
-        if going.contains(&id) || ledger.run(id)?.is_none() {
+        let is_others = sent.blind || sent.runs.contains(&id) || depot.run(id).state().exists();
+        if going.contains(&id) || (!is_others && ledger.run(id)?.is_none()) {
             files.push((path.clone(), size(&path)));
         }
     }
-    let kept = kept_snapshots(ledger, &going)?;
+    let runs = runs.into_iter().filter(|row| row.ended.is_some()).collect();
+    if sent.blind {
+        return Ok(Plan { runs, files });
+    }
+    let mut kept = kept_snapshots(ledger, &going)?;
+    kept.extend(sent.snapshots);
     let mut needed: BTreeSet<PathBuf> = kept.iter().map(|digest| depot.snapshot(digest)).collect();
     for digest in &kept {
         needed.extend(blobs_of(depot, digest));
@@ -56,7 +110,6 @@ pub fn plan(ledger: &Ledger, depot: &Depot, runs: Vec<RunRow>) -> Result<Plan, R
     for folder in [depot.snapshots(), depot.blobs()] {
         files.extend(files_below(&folder).into_iter().filter(|(path, _)| !needed.contains(path)));
     }
-    let runs = runs.into_iter().filter(|row| row.ended.is_some()).collect();
     Ok(Plan { runs, files })
 }
 
@@ -101,10 +154,6 @@ fn unused_trees(depot: &Depot, kept: &BTreeSet<Digest>) -> Vec<(PathBuf, u64)> {
     old.map(|entry| (entry.path(), size(&entry.path()))).collect()
 }
 
-fn is_old(data: &std::fs::Metadata) -> bool {
-    data.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age.as_secs() > 3600))
-}
-
 fn blobs_of(depot: &Depot, digest: &Digest) -> Vec<PathBuf> {
     let entries = Manifest::read(depot, digest).map(|manifest| manifest.entries).unwrap_or_default();
     let blob = |kind: Kind| match kind {
@@ -126,12 +175,4 @@ fn files_below(folder: &Path) -> Vec<(PathBuf, u64)> {
         }
     }
     found
-}
-
-fn size(path: &Path) -> u64 {
-    let Ok(data) = std::fs::symlink_metadata(path) else { return 0 };
-    if !data.is_dir() {
-        return data.len();
-    }
-    std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum()
 }

@@ -14,7 +14,11 @@ pub struct Yard {
     program: PathBuf,
     root: TempDir,
     variables: Vec<(String, String)>,
+    hidden: Option<PathBuf>,
 }
+
+/// Arguments: folder, program and its arguments.
+const HIDE: &str = r#"mount -t tmpfs none "$1" && shift && exec "$@""#;
 
 /// What a command left.
 #[derive(Debug)]
@@ -32,7 +36,7 @@ impl Yard {
     pub fn new(program: &str, file: &str) -> Self {
         let root = TempDir::new().expect("a temporary folder");
         std::fs::create_dir(root.path().join("project")).expect("a project folder");
-        let yard = Self { program: program.into(), root, variables: Vec::new() };
+        let yard = Self { program: program.into(), root, variables: Vec::new(), hidden: None };
         yard.write("trainyard.toml", file);
         yard
     }
@@ -40,6 +44,11 @@ impl Yard {
     /// A variable in the environment of every command from here on.
     pub fn set(&mut self, name: &str, value: &str) {
         self.variables.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// This folder is empty for every command from here on, as the disk of another machine is for a laptop.
+    pub fn hide(&mut self, folder: &Path) {
+        self.hidden = Some(folder.to_owned());
     }
 
     pub fn root(&self) -> &Path {
@@ -66,7 +75,17 @@ impl Yard {
 
     /// The command, ready to be changed and started.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = match &self.hidden {
+            None => Command::new(&self.program),
+            Some(folder) => {
+                let mut command = Command::new("unshare");
+                if !rustix::process::geteuid().is_root() {
+                    command.args(["--user", "--map-current-user", "--keep-caps"]);
+                }
+                command.args(["--mount", "sh", "-c", HIDE, "sh"]).arg(folder).arg(&self.program);
+                command
+            }
+        };
         command.args(arguments).current_dir(self.project()).stdin(Stdio::null());
         command.env("YARD_HOME", self.home()).env("NO_COLOR", "1");
         command.envs(self.variables.iter().cloned());

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use trainyard_core::id::Digest;
+use trainyard_core::id::{Digest, RunId};
+
+use crate::tail;
 
 /// Both ends must agree; an agent of another number is not spoken to.
 pub const PROTOCOL: u32 = 1;
@@ -62,6 +64,16 @@ pub enum Request {
     Put {
         snapshot: Digest,
     },
+    /// Logs of runs, `most` bytes of each.
+    Logs {
+        wanted: Vec<tail::Wanted>,
+        most: u64,
+    },
+    /// What a program would see of these paths in its working folder.
+    Outputs {
+        run: RunId,
+        paths: Vec<String>,
+    },
     /// The answer holds blocks of pieces; see [`super::fetch`].
     Fetch {
         files: Vec<Wanted>,
@@ -93,6 +105,14 @@ pub enum Answer {
     },
     Has {
         there: bool,
+    },
+    /// The body holds the portions one after another.
+    Logs {
+        read: Vec<ReadLog>,
+    },
+    /// The body holds one [`Output`] per line.
+    Outputs {
+        missing: Vec<String>,
     },
     /// The body holds the digests of what is missing, 32 bytes each.
     Missing {
@@ -168,6 +188,23 @@ pub enum ListedKind {
     File,
     Folder,
     Link { to: String },
+}
+
+/// One run's log: attempts and sizes of the portions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadLog {
+    pub portions: Vec<(u32, u64)>,
+    pub next: tail::Position,
+    pub is_all: bool,
+}
+
+/// A file, folder or link of a working folder; its path is relative to that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    #[serde(flatten)]
+    pub listed: Listed,
+    /// Where it really lies.
+    pub lies: String,
 }
 
 /// A digest that may become part of a path: 64 digits of lower-case hex and nothing else.

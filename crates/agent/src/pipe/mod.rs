@@ -8,6 +8,7 @@ pub mod fetch;
 mod files;
 pub mod frame;
 pub mod message;
+mod outputs;
 mod run;
 pub mod serve;
 mod store;

@@ -8,14 +8,17 @@ use std::time::Duration;
 use trainyard_core::id::Digest;
 
 use super::frame::{self, Body, Tag};
-use super::message::{Answer, Hello, PROTOCOL, Request};
+use super::message::{Answer, Hello, PROTOCOL, ReadLog, Request};
 use super::store::{self, Offer};
-use super::{fetch, files, run};
+use super::{fetch, files, outputs, run};
 use crate::beneath::Beneath;
 use crate::depot::Depot;
+use crate::tail;
 
 /// Programs get their input in one piece.
 const INPUT_MOST: u64 = 64 << 20;
+/// Of one log at a time.
+const LOG_MOST: u64 = 16 << 20;
 
 /// Serves the depot on standard input and output. `marker` comes before the first answer, since a login shell may
 /// have said something before us.
@@ -151,6 +154,20 @@ impl Server<'_> {
                 let names: Vec<u8> = missing.iter().filter_map(|(digest, _)| raw(digest)).flatten().collect();
                 say(output, &head, &[&names]).map_err(Fault::Within)
             }
+            Request::Logs { wanted, most } => {
+                let depot = self.place();
+                let read: Vec<tail::Reading> =
+                    wanted.iter().map(|wanted| tail::read(&depot, wanted, most.min(LOG_MOST))).collect();
+                let parts: Vec<&[u8]> =
+                    read.iter().flat_map(|one| &one.portions).map(|portion| portion.bytes.as_slice()).collect();
+                let read = read.iter().map(log_head).collect();
+                say(output, &Answer::Logs { read }, &parts).map_err(Fault::Within)
+            }
+            Request::Outputs { run, paths } => {
+                let (mut lines, mut missing) = (Vec::new(), Vec::new());
+                outputs::list(&self.place(), run, &paths, &mut lines, &mut missing)?;
+                say(output, &Answer::Outputs { missing }, &[&lines]).map_err(Fault::Within)
+            }
             Request::Fetch { files } => {
                 frame::write(output, Tag::Head, &serde_json::to_vec(&Answer::Fetching).map_err(io::Error::from)?)?;
                 fetch::fetch(&self.depot, &files, output).map_err(Fault::Within)?;
@@ -175,6 +192,11 @@ impl Server<'_> {
         let parts: Vec<&[u8]> = found.iter().flatten().map(Vec::as_slice).collect();
         say(output, &Answer::Files { sizes }, &parts).map_err(Fault::Within)
     }
+}
+
+fn log_head(read: &tail::Reading) -> ReadLog {
+    let size = |portion: &tail::Portion| (portion.attempt, portion.bytes.len() as u64);
+    ReadLog { portions: read.portions.iter().map(size).collect(), next: read.next, is_all: read.is_all }
 }
 
 fn raw(digest: &Digest) -> Option<[u8; 32]> {

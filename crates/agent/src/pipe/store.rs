@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use trainyard_core::id::Digest;
 
@@ -61,7 +62,11 @@ impl Offer {
     /// A blob of another length is one that a power cut left short.
     pub(super) fn missing(&self, depot: &Depot) -> Vec<(&Digest, u64)> {
         let there = |digest: &Digest, size: u64| {
-            std::fs::symlink_metadata(depot.blob(digest)).is_ok_and(|data| data.is_file() && data.len() == size)
+            let path = depot.blob(digest);
+            std::fs::symlink_metadata(&path).is_ok_and(|data| {
+                keep_fresh(&path, &data);
+                data.is_file() && data.len() == size
+            })
         };
         let blobs = self.blobs.iter().map(|(digest, size)| (digest, *size));
         blobs.filter(|(digest, size)| !there(digest, *size)).collect()
@@ -78,8 +83,25 @@ impl Offer {
     }
 }
 
+/// Whoever asks is about to use it.
 pub(super) fn has(depot: &Depot, digest: &Digest) -> bool {
-    is_digest(digest) && Manifest::read(depot, digest).is_ok()
+    let path = depot.snapshot(digest);
+    let is_there = is_digest(digest) && Manifest::read(depot, digest).is_ok();
+    if let (true, Ok(data)) = (is_there, std::fs::symlink_metadata(&path)) {
+        keep_fresh(&path, &data);
+    }
+    is_there
+}
+
+/// What nobody needs is left alone for an hour by those who clean; what is used again says so long before.
+const FRESH: Duration = Duration::from_secs(1200);
+
+fn keep_fresh(path: &Path, data: &std::fs::Metadata) {
+    let is_stale = data.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > FRESH));
+    if is_stale && let Ok(file) = File::open(path) {
+        // Not ours: then its owner is the one who cleans.
+        drop(file.set_modified(SystemTime::now()));
+    }
 }
 
 /// Stores what arrives. The answer names blobs whose bytes were not what their name says.
@@ -237,7 +259,7 @@ impl Drop for Temporary {
 fn mark() -> u32 {
     static MARK: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
     *MARK.get_or_init(|| {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let now = SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let hash = blake3::hash(format!("{host} {}", now.as_nanos()).as_bytes());
         let [a, b, c, d, ..] = *hash.as_bytes();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use trainyard_agent::depot::Depot;
 use trainyard_agent::order::Secrets;
+use trainyard_agent::reclaim::{self, Wish};
 use trainyard_agent::{look, post};
 use trainyard_core::id::RunId;
 use trainyard_core::spec::JobSpec;
@@ -56,6 +57,14 @@ enum Task {
         #[arg(long)]
         attempt: u32,
     },
+    /// Says what of a depot can go, or removes it; what is known elsewhere on standard input
+    Reclaim {
+        #[arg(long)]
+        depot: PathBuf,
+        /// Remove it
+        #[arg(long)]
+        now: bool,
+    },
     /// Answers requests about a depot on standard input and output
     Serve {
         #[arg(long)]
@@ -89,6 +98,13 @@ impl Agent {
             }
             Task::Settle { depot, run, attempt } => {
                 answer(context.printer, &look::settle(&Depot::new(depot), run, attempt, &input::<JobSpec>()?)?)?;
+            }
+            Task::Reclaim { depot, now } => {
+                let (depot, wish) = (Depot::new(depot), input::<Wish>()?);
+                answer(
+                    context.printer,
+                    &if now { reclaim::carry_out(&depot, &wish)? } else { reclaim::plan(&depot, &wish)? },
+                )?;
             }
             Task::Serve { depot, marker } => trainyard_agent::pipe::serve::serve(&depot, &marker)?,
             Task::Verify { hash } => {

@@ -1,12 +1,11 @@
 //! Watching a submission until it has ended.
 
-use std::io::{Read, Seek, SeekFrom};
-use std::path::PathBuf;
 use std::time::{Duration, Instant as Clock};
 
 use trainyard_agent::disk::now;
 use trainyard_core::id::RunId;
 use trainyard_engine::ledger::{Ledger, Request, RunRow};
+use trainyard_engine::pipe::Pipe;
 use trainyard_engine::yardmaster::Caller;
 
 use super::run::refused;
@@ -14,6 +13,7 @@ use crate::context::Context;
 use crate::error::{CommandError, Exit};
 use crate::interrupt;
 use crate::report::{Live, RunTable};
+use crate::tail;
 
 /// A log line is seen this soon; the eye does not need it sooner.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -25,10 +25,17 @@ const HASTE: Duration = Duration::from_secs(5);
 /// More rows than this are told as numbers, with the failures by name.
 const MOST_ROWS: usize = 40;
 
-/// Shows a submission until it has ended or the watcher leaves; the exit code tells what became of it.
-pub(super) fn follow(context: &Context, ledger: &Ledger, caller: Caller, ids: &[RunId]) -> Result<Exit, CommandError> {
+/// Shows a submission until it has ended or the watcher leaves; the exit code tells what became of it. `pipe` leads to
+/// the site, if there is one.
+pub(super) fn follow(
+    context: &Context,
+    ledger: &Ledger,
+    caller: Caller,
+    ids: &[RunId],
+    pipe: Option<Pipe>,
+) -> Result<Exit, CommandError> {
     interrupt::count();
-    let mut watcher = Watcher::new(context, ledger, caller, ids);
+    let mut watcher = Watcher::new(context, ledger, caller, ids, pipe)?;
     let left = watcher.watch()?;
     watcher.live.clear();
     if let Some(exit) = left {
@@ -55,10 +62,22 @@ struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    fn new(context: &'a Context, ledger: &'a Ledger, caller: Caller, ids: &'a [RunId]) -> Self {
-        let alone = ids.len() == 1 && !context.printer.is_json();
-        let logs = alone.then(LogTail::default);
-        Self { context, ledger, caller, ids, live: Live::new(context.printer), logs, since: Clock::now() }
+    fn new(
+        context: &'a Context,
+        ledger: &'a Ledger,
+        caller: Caller,
+        ids: &'a [RunId],
+        pipe: Option<Pipe>,
+    ) -> Result<Self, CommandError> {
+        let alone = if let ([id], false) = (ids, context.printer.is_json()) { ledger.run(*id)? } else { None };
+        let logs = match alone {
+            Some(row) => {
+                let logs = tail::Logs::of(context.reach()?, ledger, &row, pipe)?;
+                Some(LogTail { logs, attempt: 0, is_all: false })
+            }
+            None => None,
+        };
+        Ok(Self { context, ledger, caller, ids, live: Live::new(context.printer), logs, since: Clock::now() })
     }
 
     /// `Some` when the watcher left before the end.
@@ -80,11 +99,9 @@ impl<'a> Watcher<'a> {
     /// Shows what is new; true when all runs have ended.
     fn glance(&mut self) -> Result<bool, CommandError> {
         if let ([id], Some(logs)) = (self.ids, &mut self.logs) {
-            let row = self.ledger.run(*id)?;
-            if let Some(row) = &row {
-                logs.catch_up(self.context, self.ledger, row)?;
-            }
-            return Ok(row.is_none_or(|row| row.ended.is_some()));
+            let Some(row) = self.ledger.run(*id)? else { return Ok(true) };
+            logs.catch_up(self.context, &row)?;
+            return Ok(row.ended.is_some() && logs.is_all);
         }
         if Live::shows_each(self.ids.len()) {
             let rows = self.rows()?;
@@ -143,34 +160,31 @@ impl<'a> Watcher<'a> {
 }
 
 /// The log of a run across its attempts, as it grows.
-#[derive(Debug, Default)]
 struct LogTail {
+    logs: tail::Logs,
     attempt: u32,
-    offset: u64,
-    path: Option<PathBuf>,
+    is_all: bool,
 }
 
 impl LogTail {
-    fn catch_up(&mut self, context: &Context, ledger: &Ledger, row: &RunRow) -> Result<(), CommandError> {
-        while self.attempt < row.attempt {
-            self.print(context);
-            let folder = ledger.batch(row.batch)?.depot.run(row.id).attempt(self.attempt + 1);
-            *self = Self { attempt: self.attempt + 1, offset: 0, path: Some(folder.log()) };
-            if self.attempt > 1 {
-                context.printer.say(&format!("attempt {}", self.attempt));
+    fn catch_up(&mut self, context: &Context, row: &RunRow) -> Result<(), CommandError> {
+        loop {
+            let look = self.logs.look(row)?;
+            let more = !look.portions.is_empty() && !look.is_all;
+            self.is_all = look.is_all;
+            if let Some(talk) = look.talk {
+                context.printer.say(&talk);
             }
-        }
-        self.print(context);
-        Ok(())
-    }
-
-    fn print(&mut self, context: &Context) {
-        // A log that is not there yet comes later.
-        let Some(mut file) = self.path.as_ref().and_then(|path| std::fs::File::open(path).ok()) else { return };
-        let mut bytes = Vec::new();
-        if file.seek(SeekFrom::Start(self.offset)).and_then(|_| file.read_to_end(&mut bytes)).is_ok() {
-            self.offset += bytes.len() as u64;
-            context.printer.bytes(&bytes);
+            for portion in look.portions {
+                if portion.attempt > self.attempt.max(1) {
+                    context.printer.say(&format!("attempt {}", portion.attempt));
+                }
+                self.attempt = portion.attempt;
+                context.printer.bytes(&portion.bytes);
+            }
+            if !more {
+                return Ok(());
+            }
         }
     }
 }

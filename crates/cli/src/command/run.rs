@@ -83,7 +83,7 @@ impl Run {
             context.printer.report(&Submitted { rows: &rows });
             return Ok(refused(&rows).unwrap_or(Exit::Done));
         }
-        follow::follow(context, &ledger, caller, &ids)
+        follow::follow(context, &ledger, caller, &ids, errand.into_pipe())
     }
 
     fn show_plan(&self, context: &Context, plan: &Plan, known: Option<&Known>) -> Result<Exit, CommandError> {
@@ -188,7 +188,7 @@ pub(super) fn refused(rows: &[RunRow]) -> Option<Exit> {
 const SITE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Until the site has taken or refused them.
-fn await_site(ledger: &Ledger, caller: &mut Caller, ids: &[RunId]) -> Result<(), CommandError> {
+pub(super) fn await_site(ledger: &Ledger, caller: &mut Caller, ids: &[RunId]) -> Result<(), CommandError> {
     let until = Clock::now() + SITE_PATIENCE;
     let on_its_way = |row: &RunRow| matches!(row.state.as_str(), "queued" | "starting");
     while let Some(left) = until.checked_duration_since(Clock::now()) {

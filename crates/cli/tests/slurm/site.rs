@@ -36,6 +36,7 @@ impl<'a> Site<'a> {
         let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &file);
         yard.set("YARD_SSH", &login.ssh_command());
         yard.set("YARD_PACE", "300");
+        yard.hide(login.home());
         Self { yard, login, slurm }
     }
 
@@ -55,5 +56,12 @@ impl<'a> Site<'a> {
     pub(crate) fn live_jobs(&self) -> Vec<Row> {
         let live = |row: &Row| matches!(row.state.as_str(), "PENDING" | "RUNNING" | "COMPLETING" | "CONFIGURING");
         self.jobs().into_iter().filter(live).collect()
+    }
+
+    /// More jobs, for those that need to know where the cluster is.
+    pub(crate) fn add_jobs(&mut self, jobs: &str) {
+        let path = self.yard.project().join("trainyard.toml");
+        let file = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, format!("{jobs}\n{file}")).unwrap();
     }
 }

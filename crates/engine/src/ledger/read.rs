@@ -7,8 +7,11 @@ use serde::de::DeserializeOwned;
 use trainyard_agent::depot::Depot;
 use trainyard_agent::order::Source;
 use trainyard_core::id::{RunId, Token};
+use trainyard_core::spec::TargetSpec;
 use trainyard_core::time::Instant;
 use uuid::Uuid;
+
+use crate::site::SitePlan;
 
 use super::{AttemptRow, Batch, EventRow, Ledger, LedgerError, OpenRun, Request, RunRow, SiteRow};
 
@@ -276,6 +279,21 @@ impl Ledger {
                 if found.last() != Some(&source) {
                     found.push(source);
                 }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Targets elsewhere that runs were sent to, each with the settings of its newest submission.
+    pub fn targets(&self) -> Result<Vec<TargetSpec>, LedgerError> {
+        let sql = "SELECT site FROM batches WHERE site IS NOT NULL ORDER BY id DESC";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let mut rows = statement.query([])?;
+        let mut found: Vec<TargetSpec> = Vec::new();
+        while let Some(row) = rows.next()? {
+            let plan: SitePlan = json(row, 0)?;
+            if !found.iter().any(|known| known.name == plan.target.name && known.depot == plan.target.depot) {
+                found.push(plan.target);
             }
         }
         Ok(found)

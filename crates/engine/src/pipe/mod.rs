@@ -8,8 +8,10 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::time::Duration;
 
 use trainyard_agent::pipe::frame::{self, Body, Tag};
-use trainyard_agent::pipe::message::{Answer, Request};
-pub use trainyard_agent::pipe::message::{Listed, ListedKind, Status};
+use trainyard_agent::pipe::message::{Answer, ReadLog, Request};
+pub use trainyard_agent::pipe::message::{Listed, ListedKind, Output, Status};
+use trainyard_agent::tail::{Portion, Reading, Wanted};
+use trainyard_core::id::RunId;
 
 use crate::host::{Host, HostError, Session};
 
@@ -119,6 +121,22 @@ impl Pipe {
         Ok(Ran { status, stdout, stderr, cut })
     }
 
+    /// One of the agent's own tasks about its depot, JSON in, JSON out.
+    pub fn task<T: serde::de::DeserializeOwned>(
+        &mut self,
+        task: &[&str],
+        input: &impl serde::Serialize,
+        limit: Duration,
+    ) -> Result<T, PipeError> {
+        let mut argv = vec![self.agent.clone(), "agent".to_owned()];
+        argv.extend(task.iter().map(|word| (*word).to_owned()));
+        argv.extend(["--depot".to_owned(), self.depot.clone()]);
+        let input = serde_json::to_vec(input).map_err(|error| PipeError::Refused(error.to_string()))?;
+        let ran = self.run(&argv, &input, &BTreeMap::new(), limit)?;
+        let failed = |_| PipeError::Refused(format!("the agent at the site failed: {}", ran.stderr().trim()));
+        serde_json::from_slice(&ran.stdout).map_err(failed)
+    }
+
     /// Writes files below the depot, each whole or not at all; folders are made.
     pub fn write(&mut self, files: &[(String, Vec<u8>)]) -> Result<(), PipeError> {
         let heads = files.iter().map(|(path, bytes)| (path.clone(), bytes.len() as u64)).collect();
@@ -142,10 +160,40 @@ impl Pipe {
 
     /// Everything below a folder, links as links. Empty when there is no such folder.
     pub fn list(&mut self, folder: &str) -> Result<Vec<Listed>, PipeError> {
-        const LONGEST_LINE: u64 = 64 << 10;
         let Answer::Tree { .. } = self.ask(&Request::List { folder: folder.to_owned() }, &[])? else {
             return Err(self.nonsense());
         };
+        self.lines()
+    }
+
+    /// What a run's program would see of these paths in its working folder, and those it would not find.
+    pub fn outputs(&mut self, run: RunId, paths: &[String]) -> Result<(Vec<Output>, Vec<String>), PipeError> {
+        let Answer::Outputs { missing } = self.ask(&Request::Outputs { run, paths: paths.to_vec() }, &[])? else {
+            return Err(self.nonsense());
+        };
+        Ok((self.lines()?, missing))
+    }
+
+    /// Logs of runs in one round trip, in the order they were asked for.
+    pub fn logs(&mut self, wanted: &[Wanted], most: u64) -> Result<Vec<Reading>, PipeError> {
+        let answer = self.ask(&Request::Logs { wanted: wanted.to_vec(), most }, &[])?;
+        let Answer::Logs { read } = answer else { return Err(self.nonsense()) };
+        if read.len() != wanted.len() {
+            return Err(self.nonsense());
+        }
+        let sizes: Vec<u64> = read.iter().flat_map(|one| &one.portions).map(|(_, size)| *size).collect();
+        let mut parts = self.parts(&sizes)?.into_iter();
+        let reading = |one: ReadLog| {
+            let portions = one.portions.into_iter().zip(parts.by_ref());
+            let portions = portions.map(|((attempt, _), bytes)| Portion { attempt, bytes }).collect();
+            Reading { portions, next: one.next, is_all: one.is_all }
+        };
+        Ok(read.into_iter().map(reading).collect())
+    }
+
+    /// The body of an answer as lines of JSON.
+    fn lines<T: serde::de::DeserializeOwned>(&mut self) -> Result<Vec<T>, PipeError> {
+        const LONGEST_LINE: u64 = 64 << 10;
         self.broken = true;
         let mut body = BufReader::new(Body::new(&mut self.session));
         let mut found = Vec::new();

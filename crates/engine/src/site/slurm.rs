@@ -57,23 +57,6 @@ impl Slurm {
         }))
     }
 
-    /// One of the agent's own small tasks at the site, JSON in, JSON out.
-    fn agent<T: serde::de::DeserializeOwned>(
-        &mut self,
-        task: &[&str],
-        input: &impl serde::Serialize,
-        limit: Duration,
-    ) -> Result<T, PipeError> {
-        let depot = self.pipe.depot().to_owned();
-        let mut argv = vec![self.pipe.agent().to_owned(), "agent".to_owned()];
-        argv.extend(task.iter().map(|word| (*word).to_owned()));
-        argv.extend(["--depot".to_owned(), depot]);
-        let input = serde_json::to_vec(input).map_err(|error| PipeError::Refused(error.to_string()))?;
-        let ran = self.run(&argv, &input, limit)?;
-        let answer = serde_json::from_slice(&ran.stdout);
-        answer.map_err(|_| PipeError::Refused(format!("the agent at the site failed: {}", ran.stderr().trim())))
-    }
-
     fn parcel_folder(&self, parcel: &str) -> String {
         format!("{}/parcels/{parcel}", self.pipe.depot())
     }
@@ -94,7 +77,7 @@ impl Slurm {
             return Ok(HashMap::new());
         }
         let questions: Vec<Question> = asked.iter().map(|it| Question { run: it.run, known: it.known }).collect();
-        let found: Vec<Finding> = self.agent(&["look"], &questions, PATIENCE)?;
+        let found: Vec<Finding> = self.pipe.task(&["look"], &questions, PATIENCE)?;
         Ok(found.into_iter().map(|finding| (finding.run, finding)).collect())
     }
 }
@@ -150,7 +133,7 @@ impl Site for Slurm {
         self.pipe.write(&files).map_err(unreachable)?;
         let name = job_name(&parcel.job.name, &parcel.id);
         let task = ["post", "--parcel", &parcel.id, "--name", &name];
-        let posted: Posted = self.agent(&task, &shipment.secrets, POSTING).map_err(unsure)?;
+        let posted: Posted = self.pipe.task(&task, &shipment.secrets, POSTING).map_err(unsure)?;
         match posted {
             Posted::Job { .. } => Ok(()),
             Posted::Refused { why } => Err(SubmitError::Refused(format!("SLURM: {why}"))),
@@ -210,7 +193,7 @@ impl Site for Slurm {
 
     fn settle(&mut self, run: RunId, attempt: u32, job: &JobSpec) -> Result<Fate, PipeError> {
         let (run, attempt) = (run.to_string(), attempt.to_string());
-        self.agent(&["settle", "--run", &run, "--attempt", &attempt], job, PATIENCE)
+        self.pipe.task(&["settle", "--run", &run, "--attempt", &attempt], job, PATIENCE)
     }
 }
 

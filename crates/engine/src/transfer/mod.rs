@@ -4,7 +4,7 @@ mod ahead;
 mod pull;
 mod upload;
 
-pub use pull::{Pulled, pull};
+pub use pull::{Pulled, pull, pull_outputs};
 pub use upload::{Sent, upload};
 
 use std::path::PathBuf;

@@ -12,9 +12,10 @@ use trainyard_agent::pipe::block::Unpacker;
 use trainyard_agent::pipe::fetch::pieces;
 use trainyard_agent::pipe::message::{Answer, Fetched, Request, Wanted};
 use trainyard_agent::snapshot::decode;
+use trainyard_core::id::RunId;
 
 use super::{Progress, TransferError};
-use crate::pipe::{Listed, ListedKind, Pipe, PipeError};
+use crate::pipe::{Listed, ListedKind, Output, Pipe, PipeError};
 
 /// What is not whole yet lies here, below the folder that is pulled to, and is continued next time.
 const PARTS: &str = ".yard-parts";
@@ -42,19 +43,48 @@ pub fn pull(
     to: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Pulled, TransferError> {
-    let failed = |source| TransferError::Write { path: to.to_owned(), source };
-    fs_err::create_dir_all(to).map_err(failed)?;
-    let place = Place::open(to).map_err(failed)?;
-    let mut pulled = Pulled::default();
-    let mut files = Vec::new();
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
     for (remote, local) in from {
         let listed = pipe.list(remote)?;
         if listed.is_empty() && pipe.kind_of(remote)?.is_none() {
-            pulled.missing.push(remote.clone());
+            missing.push(remote.clone());
         }
-        for entry in listed {
-            place.take(remote, local, entry, &mut files, &mut pulled)?;
-        }
+        let below = |top: &str, path: &str| if path.is_empty() { top.to_owned() } else { format!("{top}/{path}") };
+        found.extend(listed.into_iter().map(|mut entry| {
+            let lies = below(remote, &entry.path);
+            entry.path = below(local, &entry.path);
+            Output { listed: entry, lies }
+        }));
+    }
+    bring(pipe, found, missing, to, progress)
+}
+
+/// The same for outputs of a run, as its program would see them.
+pub fn pull_outputs(
+    pipe: &mut Pipe,
+    run: RunId,
+    outputs: &[String],
+    to: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Pulled, TransferError> {
+    let (found, missing) = pipe.outputs(run, outputs)?;
+    bring(pipe, found, missing, to, progress)
+}
+
+fn bring(
+    pipe: &mut Pipe,
+    found: Vec<Output>,
+    missing: Vec<String>,
+    to: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Pulled, TransferError> {
+    let failed = |source| TransferError::Write { path: to.to_owned(), source };
+    fs_err::create_dir_all(to).map_err(failed)?;
+    let place = Place::open(to).map_err(failed)?;
+    let mut pulled = Pulled { missing, ..Pulled::default() };
+    let mut files = Vec::new();
+    for entry in found {
+        place.take(entry, &mut files, &mut pulled)?;
     }
     let mut going = Progress { bytes: 0, of: files.iter().map(|file| file.entry.size).sum(), wire: 0 };
     for portion in files.chunks(MANY) {
@@ -98,15 +128,9 @@ impl Place {
     }
 
     /// Folders and links are made at once; files that differ are needed.
-    fn take(
-        &self,
-        remote: &str,
-        local: &str,
-        entry: Listed,
-        files: &mut Vec<Needed>,
-        pulled: &mut Pulled,
-    ) -> Result<(), TransferError> {
-        let path: PathBuf = Path::new(local).join(decode(&entry.path)).components().collect();
+    fn take(&self, found: Output, files: &mut Vec<Needed>, pulled: &mut Pulled) -> Result<(), TransferError> {
+        let Output { listed: entry, lies } = found;
+        let path: PathBuf = decode(&entry.path).components().collect();
         let inside = path.components().all(|part| matches!(part, Component::Normal(_)));
         if !inside || path.as_os_str().is_empty() || path.starts_with(PARTS) {
             pulled.refused.push(entry.path);
@@ -120,9 +144,7 @@ impl Place {
                 if self.is_same(&path, &entry) {
                     pulled.unchanged += 1;
                 } else {
-                    let remote =
-                        if entry.path.is_empty() { remote.to_owned() } else { format!("{remote}/{}", entry.path) };
-                    files.push(Needed { remote, local: path, entry });
+                    files.push(Needed { remote: lies, local: path, entry });
                 }
                 Ok(())
             }

@@ -93,7 +93,7 @@ fn finish(pipe: &mut Pipe, snapshot: &Snapshot, streamed: Result<(), TransferErr
 }
 
 impl Pipe {
-    fn has(&mut self, snapshot: &Digest) -> Result<bool, PipeError> {
+    pub fn has(&mut self, snapshot: &Digest) -> Result<bool, PipeError> {
         match self.closed_ask(&Request::Has { snapshot: snapshot.clone() })? {
             Answer::Has { there } => Ok(there),
             _ => Err(PipeError::Dropped),
