@@ -154,3 +154,22 @@ fn a_dry_run_shows_the_script_and_touches_nothing() {
     assert!(!site.home().join("ledger.db").exists(), "nor is anything remembered");
     assert_eq!(site.login.bytes(), 0, "nobody was called");
 }
+
+#[test]
+fn nobody_waits_for_what_goes_on_in_the_background() {
+    let site = Site::new(Slurm::shared(), "[jobs.long]\ncommand = ['sleep', '60']\n", "");
+    let mut command = site.command(&["run", "long", "--on", "euler", "--detach"]);
+    let mut child =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().expect("yard");
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut out.expect("a pipe"), &mut text).expect("text");
+        std::io::Read::read_to_string(&mut err.expect("a pipe"), &mut text).expect("text");
+        tell.send(text)
+    });
+    child.wait().expect("an end");
+    told.recv_timeout(Duration::from_secs(2)).expect("whoever reads its output sees the end of it");
+    site.run(&["cancel", "long"]);
+}
