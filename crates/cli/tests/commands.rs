@@ -94,6 +94,7 @@ fn ps_and_show_print_their_documented_shapes() {
             }
           },
           "name": "ok-s2",
+          "note": null,
           "params": {
             "lr": 0.5
           },
@@ -113,6 +114,7 @@ fn ps_and_show_print_their_documented_shapes() {
           "job": "bad",
           "metrics": {},
           "name": "bad",
+          "note": null,
           "params": {},
           "reason": "exit code 3",
           "retry_of": null,
@@ -121,7 +123,8 @@ fn ps_and_show_print_their_documented_shapes() {
           "state": "failed",
           "target": "local"
         }
-      ]
+      ],
+      "sites": []
     }
     "#);
     let mut shown = yard.show("ok-s2");
@@ -164,6 +167,7 @@ fn ps_and_show_print_their_documented_shapes() {
         }
       },
       "name": "ok-s2",
+      "note": null,
       "params": {
         "lr": 0.5
       },
@@ -171,6 +175,7 @@ fn ps_and_show_print_their_documented_shapes() {
       "reason": null,
       "retry_of": null,
       "seed": 2,
+      "site": null,
       "started": "[started: rfc 3339]",
       "state": "succeeded",
       "target": "local"
