@@ -430,6 +430,28 @@ fn pull_brings_outputs_home_once() {
 }
 
 #[test]
+fn pull_goes_on_until_the_run_has_ended() {
+    let yard = yard();
+    let job = "\n[jobs.grow]\ncommand = ['sh', '-c', 'echo 1 > log; until [ -e \"$GO\" ]; do sleep 0.02; done; echo 2 >> log']\n\
+               outputs = ['log']\nenv = { GO = '{GO}' }\n";
+    let go = yard.root().join("go");
+    let file = std::fs::read_to_string(yard.project().join("trainyard.toml")).unwrap();
+    yard.write("trainyard.toml", &(file + &job.replace("{GO}", &go.display().to_string())));
+    yard.run(&["run", "grow", "--detach"]);
+    let to = yard.root().join("to");
+    let mut pulling = yard.command(&["pull", "grow", "--watch", "--to", to.to_str().unwrap()]).spawn().unwrap();
+    let pulled = || {
+        let folder = std::fs::read_dir(&to).ok()?.next()?.ok()?.path();
+        std::fs::read_to_string(folder.join("log")).ok()
+    };
+    eventually("the first line", || pulled().filter(|text| text == "1\n"));
+    assert_eq!(yard.show("grow")["state"], "running");
+    std::fs::write(go, "").unwrap();
+    assert!(pulling.wait().unwrap().success());
+    assert_eq!(pulled().unwrap(), "1\n2\n");
+}
+
+#[test]
 fn clean_shows_its_plan_and_takes_only_what_has_ended() {
     let yard = yard();
     yard.run(&["run", "ok"]);
