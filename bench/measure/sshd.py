@@ -1,4 +1,7 @@
-"""A private sshd on loopback, for whoever measures, and one client's settings for it."""
+"""A private sshd on loopback, for whoever measures, and one client's settings for it.
+
+Its sessions have a home of their own: what somebody's shell does at login is not what is measured.
+"""
 
 import contextlib
 import os
@@ -48,6 +51,7 @@ KbdInteractiveAuthentication no
 UsePAM no
 StrictModes no
 PermitRootLogin yes
+SetEnv HOME={folder}
 """)
     (folder / "client").write_text(f"""\
 Host site

@@ -52,6 +52,15 @@ impl Finder {
         matches.into_iter().max_by(Found::compare).map(|found| found.name)
     }
 
+    /// The same for a program that was killed at some moment after its last sign of life. What it wrote last may be half
+    /// a file; what it wrote before that is whole.
+    pub fn newest_of_the_dead(&self, last_sign: Option<SystemTime>) -> Option<String> {
+        let mut matches = Vec::new();
+        self.walk(&self.base, &mut matches);
+        let cut_off = matches.iter().map(|found| found.modified).chain(last_sign).max();
+        self.newest(&Doubt { cut_off, ..Doubt::default() })
+    }
+
     /// Whether this match was written at or after `since`.
     pub fn is_newer(&self, name: &str, since: SystemTime) -> bool {
         let found = self.view.follow(Path::new(name)).and_then(|path| self.look(name, path));

@@ -180,7 +180,7 @@ fn earlier_checkpoint(order: &Order, finder: &Finder) -> Option<String> {
     let folder = order.depot.run(order.run).attempt(before);
     match read_json::<AttemptResult>(&folder.result()) {
         Some(result) => result.checkpoint,
-        None => finder.newest(&Doubt { cut_off: folder.last_sign(), ..Doubt::default() }),
+        None => finder.newest_of_the_dead(folder.last_sign()),
     }
 }
 

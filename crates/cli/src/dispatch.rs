@@ -27,7 +27,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: Printer) -> Result<Exit, C
         Command::Completions(command) => command.run(&context, Arguments::command()),
         Command::Man(command) => command.run(&context, Arguments::command()),
         Command::Yardmaster(command) => command.run(&context),
-        Command::Agent(command) => command.run(),
+        Command::Agent(command) => command.run(&context),
         Command::Queue(command) => command.run(&context),
     }
 }

@@ -142,3 +142,53 @@ fn an_attempt_that_never_started_does_not_count() {
     assert_eq!(again.effects, [Effect::Submit { attempt: 2 }], "but its number is spent");
     assert_eq!(again.next.attempts, 1);
 }
+
+/// What a site says, after an attempt of a run it was sent.
+fn reported(run: &Run, site: &Run) -> Run {
+    decide(run, &Event::Reported { site: Box::new(site.clone()) }, Instant(500_000)).next
+}
+
+#[test]
+fn a_site_is_mirrored() {
+    let policy = on(&[ResumeReason::TimeLimit]);
+    let there = running(policy.clone());
+    let sent = decide(&Run::new(policy, Instant(0)), &Event::Placed, Instant(1)).next;
+    let waiting = decide(&sent, &Event::Accepted { attempt: 1 }, Instant(2)).next;
+    assert!(matches!(waiting.state, State::Waiting { attempt: 1, .. }));
+    let here = reported(&waiting, &there);
+    assert!(matches!(here.state, State::Running { attempt: 1, .. }));
+    let there = ended(&there, Outcome::TimeLimit, Span::seconds(90), Some(true));
+    let here = reported(&here, &there);
+    assert!(matches!(here.state, State::Waiting { attempt: 2, .. }), "{:?}", here.state);
+    assert_eq!((here.last_attempt, here.attempts), (1, 1));
+    let next = decide(&there, &Event::Placed, Instant(3)).next;
+    let here = reported(&here, &next);
+    assert!(matches!(here.state, State::Waiting { attempt: 2, .. }));
+    assert_eq!(here.attempts, 2);
+    assert_eq!(reported(&here, &there), here, "a late report changes nothing");
+    let done = ended(&next, Outcome::Exited { code: 0 }, Span(1), None);
+    assert!(matches!(reported(&here, &done).state, State::Succeeded { .. }));
+}
+
+#[test]
+fn a_run_that_a_site_lost_is_sent_again() {
+    let sent = decide(&Run::new(on(&[]), Instant(0)), &Event::Placed, Instant(1)).next;
+    let waiting = decide(&sent, &Event::Accepted { attempt: 1 }, Instant(2)).next;
+    let back = decide(&waiting, &Event::NeverStarted { attempt: 1 }, Instant(3));
+    assert_eq!(back.effects, [Effect::Queue { not_before: None }]);
+    assert_eq!(back.next.attempts, 0);
+    // One that waited for its second turn has had its first.
+    let there = ended(&running(on(&[ResumeReason::TimeLimit])), Outcome::TimeLimit, Span::seconds(90), Some(true));
+    let here = reported(&waiting, &there);
+    assert_eq!(decide(&here, &Event::NeverStarted { attempt: 2 }, Instant(3)).next.attempts, 1);
+}
+
+#[test]
+fn a_run_that_waits_at_a_site_is_cancelled_there() {
+    let sent = decide(&Run::new(on(&[]), Instant(0)), &Event::Placed, Instant(1)).next;
+    let waiting = decide(&sent, &Event::Accepted { attempt: 1 }, Instant(2)).next;
+    let asked = decide(&waiting, &Event::CancelAsked, Instant(3));
+    assert_eq!(asked.effects, [Effect::Stop { attempt: 1 }]);
+    let here = reported(&asked.next, &running(on(&[])));
+    assert_eq!(here.state, asked.next.state, "until the site says that it has ended");
+}

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use trainyard_agent::depot::Depot;
 use trainyard_agent::disk::now;
 use trainyard_agent::look::{Finding, Question};
@@ -16,15 +15,8 @@ use trainyard_core::id::RunId;
 use trainyard_core::run::State;
 
 use crate::ledger::{Batch, Ledger, LedgerError, NewRun, Request, RunRow};
+use crate::site::Standing;
 use crate::target::Declared;
-
-/// What the queue says about a run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Standing {
-    pub finding: Finding,
-    /// In plain words, while it waits.
-    pub waits: Option<String>,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {

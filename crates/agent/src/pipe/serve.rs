@@ -142,16 +142,15 @@ impl Server<'_> {
                 say(output, &Answer::Has { there }, &[]).map_err(Fault::Within)
             }
             Request::Offer { snapshot, size } => {
-                let offer = self.offer.insert(Offer::read(&snapshot, size, body)?);
-                let depot = Depot::new(self.depot.path());
-                let missing = offer.missing(&depot);
-                if missing.is_empty() {
+                let depot = self.place();
+                let offer = self.offer.insert(Offer::read(&depot, &snapshot, size, body)?);
+                if offer.lacking().is_empty() {
                     offer.publish(&depot)?;
                 }
-                let bytes = missing.iter().map(|(_, size)| size).sum();
                 let (free, _) = files::space(&self.depot)?;
-                let head = Answer::Missing { blobs: missing.len() as u64, bytes, free };
-                let names: Vec<u8> = missing.iter().filter_map(|(digest, _)| raw(digest)).flatten().collect();
+                let (blobs, bytes) = (offer.lacking().len() as u64, offer.lacking().values().sum());
+                let head = Answer::Missing { blobs, bytes, free };
+                let names: Vec<u8> = offer.lacking().keys().filter_map(raw).flatten().collect();
                 say(output, &head, &[&names]).map_err(Fault::Within)
             }
             Request::Logs { wanted, most } => {
@@ -176,7 +175,7 @@ impl Server<'_> {
             Request::Put { snapshot } => {
                 let depot = self.place();
                 let wrong = store::put(&depot, body)?;
-                let offer = self.offer.as_ref().filter(|offer| *offer.digest() == snapshot);
+                let offer = self.offer.as_mut().filter(|offer| *offer.digest() == snapshot);
                 let published = offer.map_or(Ok(false), |offer| offer.publish(&depot))?;
                 say(output, &Answer::Stored { published, wrong }, &[]).map_err(Fault::Within)
             }

@@ -30,11 +30,12 @@ const WAITING: usize = 4;
 pub(super) struct Offer {
     digest: Digest,
     bytes: Vec<u8>,
-    blobs: BTreeMap<Digest, u64>,
+    /// With their sizes; what was found here is not looked for again.
+    lacking: BTreeMap<Digest, u64>,
 }
 
 impl Offer {
-    pub(super) fn read(digest: &Digest, size: u64, packed: &mut impl Read) -> io::Result<Self> {
+    pub(super) fn read(depot: &Depot, digest: &Digest, size: u64, packed: &mut impl Read) -> io::Result<Self> {
         let size =
             usize::try_from(size).ok().filter(|size| *size <= MANIFEST_MOST).ok_or_else(|| refused("too large"))?;
         let mut bytes = Vec::new();
@@ -52,7 +53,9 @@ impl Offer {
                 blobs.insert(blob, size);
             }
         }
-        Ok(Self { digest: digest.clone(), bytes, blobs })
+        let mut offer = Self { digest: digest.clone(), bytes, lacking: blobs };
+        offer.look(depot);
+        Ok(offer)
     }
 
     pub(super) fn digest(&self) -> &Digest {
@@ -60,25 +63,29 @@ impl Offer {
     }
 
     /// A blob of another length is one that a power cut left short.
-    pub(super) fn missing(&self, depot: &Depot) -> Vec<(&Digest, u64)> {
-        let there = |digest: &Digest, size: u64| {
+    fn look(&mut self, depot: &Depot) {
+        self.lacking.retain(|digest, size| {
             let path = depot.blob(digest);
-            std::fs::symlink_metadata(&path).is_ok_and(|data| {
+            !std::fs::symlink_metadata(&path).is_ok_and(|data| {
                 keep_fresh(&path, &data);
-                data.is_file() && data.len() == size
+                data.is_file() && data.len() == *size
             })
-        };
-        let blobs = self.blobs.iter().map(|(digest, size)| (digest, *size));
-        blobs.filter(|(digest, size)| !there(digest, *size)).collect()
+        });
     }
 
-    /// The manifest last, so that a snapshot that is there is whole.
-    pub(super) fn publish(&self, depot: &Depot) -> io::Result<bool> {
-        if !self.missing(depot).is_empty() {
+    pub(super) fn lacking(&self) -> &BTreeMap<Digest, u64> {
+        &self.lacking
+    }
+
+    /// The manifest last, so that a snapshot that is there is whole. Blobs are not synced, so syncing the manifest would
+    /// promise nothing; after a power cut its hash and their lengths tell what must be sent again.
+    pub(super) fn publish(&mut self, depot: &Depot) -> io::Result<bool> {
+        self.look(depot);
+        if !self.lacking.is_empty() {
             return Ok(false);
         }
         fs_err::create_dir_all(depot.snapshots())?;
-        replace(&depot.snapshot(&self.digest), &self.bytes, Durability::Synced)?;
+        replace(&depot.snapshot(&self.digest), &self.bytes, Durability::Cached)?;
         Ok(true)
     }
 }

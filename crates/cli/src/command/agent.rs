@@ -10,7 +10,9 @@ use trainyard_agent::{look, post};
 use trainyard_core::id::RunId;
 use trainyard_core::spec::JobSpec;
 
+use crate::context::Context;
 use crate::error::{CommandError, Exit};
+use crate::report::Printer;
 
 /// Works beside the job
 #[derive(Debug, Args)]
@@ -76,7 +78,7 @@ enum Task {
 }
 
 impl Agent {
-    pub(crate) fn run(self) -> Result<Exit, CommandError> {
+    pub(crate) fn run(self, context: &Context) -> Result<Exit, CommandError> {
         match self.task {
             Task::Lane => trainyard_agent::lane::serve()?,
             Task::Parcel { depot, parcel, group } => {
@@ -85,18 +87,24 @@ impl Agent {
             }
             Task::Post { depot, parcel, name } => {
                 let secrets: Secrets = input()?;
-                answer(&post::post(&Depot::new(depot), &parcel, &name, &secrets.0)?)?;
+                answer(context.printer, &post::post(&Depot::new(depot), &parcel, &name, &secrets.0)?)?;
             }
             Task::Look { depot } => {
                 let (depot, questions) = (Depot::new(depot), input::<Vec<look::Question>>()?);
-                answer(&questions.iter().map(|question| look::look(&depot, question)).collect::<Vec<_>>())?;
+                answer(
+                    context.printer,
+                    &questions.iter().map(|question| look::look(&depot, question)).collect::<Vec<_>>(),
+                )?;
             }
             Task::Settle { depot, run, attempt } => {
-                answer(&look::settle(&Depot::new(depot), run, attempt, &input::<JobSpec>()?)?)?;
+                answer(context.printer, &look::settle(&Depot::new(depot), run, attempt, &input::<JobSpec>()?)?)?;
             }
             Task::Reclaim { depot, now } => {
                 let (depot, wish) = (Depot::new(depot), input::<Wish>()?);
-                answer(&if now { reclaim::carry_out(&depot, &wish)? } else { reclaim::plan(&depot, &wish)? })?;
+                answer(
+                    context.printer,
+                    &if now { reclaim::carry_out(&depot, &wish)? } else { reclaim::plan(&depot, &wish)? },
+                )?;
             }
             Task::Serve { depot, marker } => trainyard_agent::pipe::serve::serve(&depot, &marker)?,
             Task::Verify { hash } => {
@@ -115,7 +123,8 @@ pub(super) fn input<T: serde::de::DeserializeOwned>() -> Result<T, CommandError>
 }
 
 /// For the yard at the other end, not for people.
-pub(super) fn answer(value: &impl serde::Serialize) -> Result<(), CommandError> {
+pub(super) fn answer(printer: Printer, value: &impl serde::Serialize) -> Result<(), CommandError> {
     let text = serde_json::to_vec(value).map_err(|error| CommandError::new(Exit::Fault, error.to_string()))?;
-    Ok(std::io::Write::write_all(&mut std::io::stdout().lock(), &text)?)
+    printer.bytes(&text);
+    Ok(())
 }

@@ -46,18 +46,18 @@ impl Queue {
                 let secrets: Secrets = input()?;
                 queue::add(&mut ledger, &Depot::new(self.depot.unwrap_or_default()), &parcel, env::handed_on())?;
                 context.knock(&secrets.0)?;
-                answer(&())?;
+                answer(context.printer, &())?;
             }
             Task::Report => {
                 let questions: Vec<Question> = input()?;
                 context.rouse(&ledger)?;
-                answer(&queue::report(&ledger, &questions)?)?;
+                answer(context.printer, &queue::report(&ledger, &questions)?)?;
             }
             Task::Cancel => {
                 let runs: Vec<RunId> = input()?;
                 queue::cancel(&mut ledger, &runs)?;
                 context.knock(&BTreeMap::new())?;
-                answer(&())?;
+                answer(context.printer, &())?;
             }
         }
         Ok(Exit::Done)

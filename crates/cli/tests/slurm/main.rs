@@ -4,6 +4,9 @@
 mod bringing;
 mod cleaning;
 mod doubt;
+mod faults;
 mod journey;
 mod machine;
+mod resume;
 mod site;
+mod taken;

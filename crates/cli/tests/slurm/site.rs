@@ -1,8 +1,9 @@
 //! A yard that has a cluster.
 
 use std::ops::Deref;
+use std::path::PathBuf;
 
-use trainyard_testkit::slurm::Slurm;
+use trainyard_testkit::slurm::{Row, Slurm};
 use trainyard_testkit::{Login, Yard};
 
 pub(crate) struct Site<'a> {
@@ -22,8 +23,12 @@ impl Deref for Site<'_> {
 impl<'a> Site<'a> {
     /// A project with these jobs, and the target `euler` with these keys besides host and depot.
     pub(crate) fn new(slurm: &'a Slurm, jobs: &str, target: &str) -> Self {
+        Self::with_depot(slurm, jobs, target, None)
+    }
+
+    pub(crate) fn with_depot(slurm: &'a Slurm, jobs: &str, target: &str, depot: Option<PathBuf>) -> Self {
         let login = Login::start(Some(slurm));
-        let (host, depot) = (login.host(), login.home().join("depot"));
+        let (host, depot) = (login.host(), depot.unwrap_or_else(|| login.home().join("depot")));
         let file = format!(
             "{jobs}\n[targets.euler]\nkind = \"slurm\"\nhost = \"{host}\"\ndepot = \"{}\"\n{target}\n",
             depot.display()
@@ -33,6 +38,24 @@ impl<'a> Site<'a> {
         yard.set("YARD_PACE", "300");
         yard.hide(login.home());
         Self { yard, login, slurm }
+    }
+
+    /// SLURM's jobs of this user.
+    pub(crate) fn jobs(&self) -> Vec<Row> {
+        let user = &self.login.user().name;
+        self.slurm.jobs().into_iter().filter(|row| row.user == *user).collect()
+    }
+
+    /// Those of one job of the file.
+    pub(crate) fn jobs_of(&self, job: &str) -> Vec<Row> {
+        let prefix = format!("{job}.y");
+        self.jobs().into_iter().filter(|row| row.name.starts_with(&prefix)).collect()
+    }
+
+    /// Those that wait or run.
+    pub(crate) fn live_jobs(&self) -> Vec<Row> {
+        let live = |row: &Row| matches!(row.state.as_str(), "PENDING" | "RUNNING" | "COMPLETING" | "CONFIGURING");
+        self.jobs().into_iter().filter(live).collect()
     }
 
     /// More jobs, for those that need to know where the cluster is.

@@ -178,6 +178,7 @@ fn adopt(run: &Run, site: &Run) -> Option<Move> {
     let state = match (&run.state, &site.state) {
         (State::Cancelling { .. }, there) if !there.has_ended() => run.state.clone(),
         (_, State::Queued { since, .. }) => State::Waiting { attempt: site.last_attempt + 1, since: *since },
+        (_, State::Starting { attempt, since }) => State::Waiting { attempt: *attempt, since: *since },
         (_, there) => there.clone(),
     };
     let last_attempt = site.last_attempt.max(run.last_attempt);

@@ -18,7 +18,7 @@ pub struct Session {
     stderr: File,
     pub limit: Duration,
     /// One of the few sessions a host allows; given back when this is dropped.
-    _place: Option<OwnedFd>,
+    place: Option<OwnedFd>,
 }
 
 /// What becomes of the child's errors.
@@ -53,7 +53,7 @@ impl Session {
         let stdout = child.stdout.take().ok_or_else(missing)?;
         rustix::io::ioctl_fionbio(&stdin, true)?;
         rustix::io::ioctl_fionbio(&stdout, true)?;
-        Ok(Self { child, stdin: Some(stdin), stdout, stderr: kept, limit, _place: place })
+        Ok(Self { child, stdin: Some(stdin), stdout, stderr: kept, limit, place })
     }
 
     /// Whether there is something to read, or the other side has gone.
@@ -152,6 +152,10 @@ impl Write for Session {
 impl Drop for Session {
     /// An agent leaves when its input ends; whoever does not is killed, so that nothing is left behind.
     fn drop(&mut self) {
+        if self.place.is_some() {
+            // This ends our side of the connection only; the agent's input ends with it.
+            drop(self.child.kill());
+        }
         self.limit = self.limit.min(Duration::from_millis(500));
         drop(self.end());
     }

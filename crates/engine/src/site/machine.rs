@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use trainyard_agent::look::{Fate, Finding, Question};
 use trainyard_core::id::RunId;
 use trainyard_core::run::State;
@@ -13,11 +13,18 @@ use trainyard_core::spec::JobSpec;
 
 use super::{Asked, InQueue, Seen, Shipment, Site};
 use crate::pipe::{Pipe, PipeError};
-use crate::queue::Standing;
 use crate::target::SubmitError;
 
 /// Setup lines may load environments from slow disks.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What the queue there says about a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Standing {
+    pub finding: Finding,
+    /// In plain words, while it waits.
+    pub waits: Option<String>,
+}
 
 #[derive(Debug)]
 pub struct Machine {
@@ -48,7 +55,7 @@ impl Site for Machine {
     fn submit(&mut self, shipment: &Shipment) -> Result<(), SubmitError> {
         let failed = |error: PipeError| match error {
             PipeError::Refused(why) => SubmitError::Refused(why),
-            other => SubmitError::Unsure(std::io::Error::other(crate::chain(&other))),
+            other => SubmitError::Unsure(std::io::Error::other(super::chain(&other))),
         };
         let parcel = &shipment.parcel;
         let text = serde_json::to_vec(parcel).map_err(|error| SubmitError::Refused(error.to_string()))?;

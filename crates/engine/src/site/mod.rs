@@ -20,7 +20,7 @@ use trainyard_core::time::{Instant, Span};
 use crate::pipe::PipeError;
 use crate::target::{Declared, SubmitError};
 
-pub use machine::Machine;
+pub use machine::{Machine, Standing};
 pub use probe::Known;
 pub use slurm::{Slurm, job_name, script};
 pub use worker::{News, Reach, Task, Worker, depot_of, open};
@@ -138,4 +138,20 @@ pub trait Site {
     fn cancel(&mut self, asked: &[Asked], insist: bool) -> Result<(), PipeError>;
     /// Makes sure that an attempt the scheduler does not know is not begun any more, or finds out how it ended.
     fn settle(&mut self, run: RunId, attempt: u32, job: &JobSpec) -> Result<Fate, PipeError>;
+}
+
+/// An error and its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        // Some say their cause themselves.
+        let said = inner.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = inner.source();
+    }
+    text
 }

@@ -122,9 +122,9 @@ impl Site for Slurm {
     fn submit(&mut self, shipment: &Shipment) -> Result<(), SubmitError> {
         let unreachable = |error: PipeError| match error {
             PipeError::Refused(why) => SubmitError::Refused(why),
-            other => SubmitError::Unreachable(std::io::Error::other(crate::chain(&other))),
+            other => SubmitError::Unreachable(std::io::Error::other(super::chain(&other))),
         };
-        let unsure = |error: PipeError| SubmitError::Unsure(std::io::Error::other(crate::chain(&error)));
+        let unsure = |error: PipeError| SubmitError::Unsure(std::io::Error::other(super::chain(&error)));
         let parcel = &shipment.parcel;
         let script = self.script(shipment)?;
         let folder = self.parcel_folder(&parcel.id);

@@ -152,7 +152,7 @@ impl Bench {
     }
 
     fn unanswered(&self, error: &PipeError) -> News {
-        News::Unanswered { site: self.target.name.clone(), at: now(), problem: crate::chain(error) }
+        News::Unanswered { site: self.target.name.clone(), at: now(), problem: super::chain(error) }
     }
 
     /// A connection that broke is made anew once; a question asked twice does no harm.
@@ -176,7 +176,7 @@ impl Bench {
     }
 
     fn submit(&mut self, shipment: &Shipment) -> Result<(), SubmitError> {
-        let unreachable = |error: PipeError| SubmitError::Unreachable(std::io::Error::other(crate::chain(&error)));
+        let unreachable = |error: PipeError| SubmitError::Unreachable(std::io::Error::other(super::chain(&error)));
         let had_one = self.site.is_some();
         let outcome = self.site().map_err(unreachable)?.submit(shipment);
         if outcome.as_ref().is_err_and(|error| !matches!(error, SubmitError::Refused(_))) {

@@ -1,0 +1,69 @@
+//! Machines that die, and machines that are taken away.
+
+use std::time::Duration;
+
+use trainyard_testkit::slurm::{Options, Slurm};
+use trainyard_testkit::{eventually, within};
+
+use crate::site::Site;
+
+/// Counts to 20 in fifths of a second and goes on where it was; ten times slower without a checkpoint.
+const STEPS: &str = r#"
+import os, sys, time, pathlib
+start = int(pathlib.Path(sys.argv[1]).name) if len(sys.argv) > 1 else 0
+os.makedirs('ck', exist_ok=True)
+print('from', start, os.environ['SLURMD_NODENAME'], flush=True)
+for n in range(start + 1, 31):
+    time.sleep(0.05 if start else 0.5)
+    pathlib.Path(f'ck/.{n}').write_text('x')
+    os.rename(f'ck/.{n}', f'ck/{n}')
+"#;
+
+const JOB: &str = "[jobs.steps]\ncommand = ['python3', 'steps.py']\noutputs = ['ck/']\n\
+                   [jobs.steps.resume]\nattempts = 3\ncheckpoint = 'ck/*'\nargs = ['{checkpoint}']\n";
+
+fn started(slurm: &Slurm) -> Site<'_> {
+    let site = Site::new(slurm, JOB, "");
+    site.write("steps.py", STEPS);
+    let ran = site.run(&["run", "steps", "--on", "euler", "--detach"]);
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    site.wait_for("steps", "running");
+    eventually("a checkpoint", || site.run(&["logs", "steps"]).stdout.contains("from 0").then_some(()));
+    std::thread::sleep(Duration::from_millis(2500));
+    site
+}
+
+fn resumed(site: &Site<'_>) {
+    within(Duration::from_secs(150), "it to succeed", || {
+        let shown = site.show("steps");
+        assert_ne!(shown["state"], "failed", "{shown}\n{}", site.slurm.log());
+        (shown["state"] == "succeeded").then_some(())
+    });
+    let shown = site.show("steps");
+    let attempts = shown["attempts"].as_array().expect("attempts");
+    assert_eq!(attempts.len(), 2, "{shown}");
+    assert!(!attempts[1]["resumed_from"].is_null(), "{shown}");
+}
+
+#[test]
+fn a_run_whose_node_dies_goes_on_elsewhere() {
+    let slurm = Slurm::start(Options::default());
+    let site = started(&slurm);
+    let node = site.live_jobs().first().map(|row| row.nodes.clone()).expect("a node");
+    slurm.kill_node(&node);
+    slurm.declare_down(&node);
+    resumed(&site);
+}
+
+#[test]
+fn a_preempted_run_goes_on_later() {
+    let slurm = Slurm::start(Options::default());
+    let site = started(&slurm);
+    let names = slurm.node_names();
+    let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
+    let other = slurm.preempt(&nodes);
+    eventually("it to be sent away", || (site.show("steps")["state"] != "running").then_some(()));
+    slurm.run(&["scancel", &other]);
+    resumed(&site);
+    assert_eq!(site.show("steps")["attempts"][0]["outcome"], "preempted");
+}
