@@ -113,7 +113,7 @@ fn many_runs_of_a_site_share_a_connection_and_go_on_across_attempts() {
     let login = Login::start(None);
     let depot = login.home().join("depot");
     let file = format!(
-        "[jobs.train]\ncommand = ['sh', '-c', 'echo \"$YARD_SEED in $YARD_ATTEMPT\"; mkdir -p out; touch out/step-$YARD_ATTEMPT; \
+        "[jobs.train]\ncommand = ['sh', '-c', 'echo \"$YARD_SEED in $YARD_ATTEMPT\"; mkdir -p out; echo 1 > out/step-$YARD_ATTEMPT; \
          [ $YARD_ATTEMPT -ge 3 ] || sleep 30']\nseeds = [1, 2]\noutputs = ['out']\ntime = '1s'\n\
          [jobs.train.resume]\nattempts = 3\ncheckpoint = 'out/step-*'\n\
          [targets.box]\nkind = 'ssh'\nhost = '{}'\ndepot = '{}'\ncpus = 2\n",
@@ -130,6 +130,7 @@ fn many_runs_of_a_site_share_a_connection_and_go_on_across_attempts() {
     let before = serving();
     let followed = yard.run(&["logs", "-f", "train"]);
     assert_eq!(followed.exit, 0, "{followed:?}");
+    assert_eq!(yard.show("train-s1")["state"], "succeeded", "{}", yard.show("train-s1"));
     let mut lines: Vec<&str> = followed.stdout.lines().collect();
     let first: Vec<&&str> = lines.iter().filter(|line| line.starts_with("train-s1")).collect();
     assert_eq!(first, [&"train-s1 | 1 in 1", &"train-s1 | 1 in 2", &"train-s1 | 1 in 3"], "in order, nothing twice");
