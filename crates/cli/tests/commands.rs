@@ -218,9 +218,9 @@ fn errors_are_one_clear_message_with_a_way_out() {
     exit 3
     error: --set jobs.ok.memory: expected a size such as "32GB", found "12 bananas"
     "#);
-    assert_snapshot!(said(&["--set", "targets.euler.kind=slurm", "--set", "targets.euler.depot=/scratch", "run", "ok", "--on", "euler"]), @r#"
+    assert_snapshot!(said(&["--set", "targets.euler.kind=kubernetes", "run", "ok", "--on", "euler"]), @r#"
     exit 5
-    error: target `euler` is of kind `slurm`, which this yard cannot run on yet
+    error: target `euler` is of kind `kubernetes`, which this yard cannot run on yet
     hint: `--on local` runs it on this machine
     "#);
     assert_snapshot!(said(&["show", "nothing"]), @r#"

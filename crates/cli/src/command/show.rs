@@ -119,7 +119,8 @@ impl Report for OneRun {
         field("created", clock(row.created));
         field("started", row.started.map(clock).unwrap_or_default());
         field("ended", row.ended.map(clock).unwrap_or_default());
-        field("folder", self.folder());
+        let place = self.batch.site.as_ref().map(|site| format!("{}:", site.target.name)).unwrap_or_default();
+        field("folder", format!("{place}{}", self.folder()));
         field("code", self.batch.provenance.as_ref().map(code).unwrap_or_default());
         for (name, value) in &row.params {
             field("param", format!("{name} = {}", json!(value)));
