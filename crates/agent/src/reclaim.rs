@@ -306,3 +306,6 @@ pub fn size(path: &Path) -> u64 {
     }
     entries(path).unwrap_or_default().iter().map(|path| size(path)).sum()
 }
+
+#[cfg(test)]
+mod tests;

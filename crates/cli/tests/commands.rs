@@ -94,6 +94,7 @@ fn ps_and_show_print_their_documented_shapes() {
             }
           },
           "name": "ok-s2",
+          "note": null,
           "params": {
             "lr": 0.5
           },
@@ -113,6 +114,7 @@ fn ps_and_show_print_their_documented_shapes() {
           "job": "bad",
           "metrics": {},
           "name": "bad",
+          "note": null,
           "params": {},
           "reason": "exit code 3",
           "retry_of": null,
@@ -121,7 +123,8 @@ fn ps_and_show_print_their_documented_shapes() {
           "state": "failed",
           "target": "local"
         }
-      ]
+      ],
+      "sites": []
     }
     "#);
     let mut shown = yard.show("ok-s2");
@@ -164,6 +167,7 @@ fn ps_and_show_print_their_documented_shapes() {
         }
       },
       "name": "ok-s2",
+      "note": null,
       "params": {
         "lr": 0.5
       },
@@ -171,6 +175,7 @@ fn ps_and_show_print_their_documented_shapes() {
       "reason": null,
       "retry_of": null,
       "seed": 2,
+      "site": null,
       "started": "[started: rfc 3339]",
       "state": "succeeded",
       "target": "local"
@@ -213,9 +218,9 @@ fn errors_are_one_clear_message_with_a_way_out() {
     exit 3
     error: --set jobs.ok.memory: expected a size such as "32GB", found "12 bananas"
     "#);
-    assert_snapshot!(said(&["--set", "targets.euler.kind=slurm", "--set", "targets.euler.depot=/scratch", "run", "ok", "--on", "euler"]), @r#"
+    assert_snapshot!(said(&["--set", "targets.euler.kind=kubernetes", "run", "ok", "--on", "euler"]), @r#"
     exit 5
-    error: target `euler` is of kind `slurm`, which this yard cannot run on yet
+    error: target `euler` is of kind `kubernetes`, which this yard cannot run on yet
     hint: `--on local` runs it on this machine
     "#);
     assert_snapshot!(said(&["show", "nothing"]), @r#"
@@ -422,6 +427,28 @@ fn pull_brings_outputs_home_once() {
     assert!(std::path::Path::new(&to).join("logs/m.jsonl").is_file());
     let second = yard.json(&["pull", "ok"]);
     assert_eq!((&second["pulled"][0]["files"], &second["pulled"][0]["unchanged"]), (&Value::from(0), &Value::from(1)));
+}
+
+#[test]
+fn pull_goes_on_until_the_run_has_ended() {
+    let yard = yard();
+    let job = "\n[jobs.grow]\ncommand = ['sh', '-c', 'echo 1 > log; until [ -e \"$GO\" ]; do sleep 0.02; done; echo 2 >> log']\n\
+               outputs = ['log']\nenv = { GO = '{GO}' }\n";
+    let go = yard.root().join("go");
+    let file = std::fs::read_to_string(yard.project().join("trainyard.toml")).unwrap();
+    yard.write("trainyard.toml", &(file + &job.replace("{GO}", &go.display().to_string())));
+    yard.run(&["run", "grow", "--detach"]);
+    let to = yard.root().join("to");
+    let mut pulling = yard.command(&["pull", "grow", "--watch", "--to", to.to_str().unwrap()]).spawn().unwrap();
+    let pulled = || {
+        let folder = std::fs::read_dir(&to).ok()?.next()?.ok()?.path();
+        std::fs::read_to_string(folder.join("log")).ok()
+    };
+    eventually("the first line", || pulled().filter(|text| text == "1\n"));
+    assert_eq!(yard.show("grow")["state"], "running");
+    std::fs::write(go, "").unwrap();
+    assert!(pulling.wait().unwrap().success());
+    assert_eq!(pulled().unwrap(), "1\n2\n");
 }
 
 #[test]

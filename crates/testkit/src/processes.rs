@@ -32,6 +32,13 @@ pub fn kill(pid: i32) {
     }
 }
 
+/// As Ctrl-C does.
+pub fn interrupt(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::INT);
+    }
+}
+
 pub fn environment(pid: i32) -> Option<Vec<String>> {
     lines(format!("/proc/{pid}/environ"))
 }

@@ -12,7 +12,7 @@ use super::run::refused;
 use crate::context::Context;
 use crate::error::{CommandError, Exit};
 use crate::interrupt;
-use crate::report::{Live, RunTable};
+use crate::report::{Live, RunTable, Silences, note};
 use crate::tail;
 
 /// A log line is seen this soon; the eye does not need it sooner.
@@ -21,6 +21,8 @@ const GLANCE: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(120);
 /// With many runs something changes all the time; looking at each change would be work for nothing.
 const CROWD: Duration = Duration::from_millis(50);
+/// Whether sites answer is looked at this often.
+const LISTEN: Duration = Duration::from_secs(1);
 const HASTE: Duration = Duration::from_secs(5);
 /// More rows than this are told as numbers, with the failures by name.
 const MOST_ROWS: usize = 40;
@@ -59,6 +61,10 @@ struct Watcher<'a> {
     live: Live,
     logs: Option<LogTail>,
     since: Clock,
+    silences: Silences,
+    looked: Clock,
+    /// Why the run waits, as it was last told.
+    note: Option<String>,
 }
 
 impl<'a> Watcher<'a> {
@@ -77,7 +83,9 @@ impl<'a> Watcher<'a> {
             }
             None => None,
         };
-        Ok(Self { context, ledger, caller, ids, live: Live::new(context.printer), logs, since: Clock::now() })
+        let (live, since) = (Live::new(context.printer), Clock::now());
+        let silences = Silences::default();
+        Ok(Self { context, ledger, caller, ids, live, logs, since, silences, looked: since, note: None })
     }
 
     /// `Some` when the watcher left before the end.
@@ -91,9 +99,31 @@ impl<'a> Watcher<'a> {
             {
                 return Ok(Some(exit));
             }
+            self.listen()?;
             let pause = if self.logs.is_some() && self.since.elapsed() < HASTE { GLANCE } else { LOOK };
             self.pause(pause)?;
         }
+    }
+
+    /// Says when a site falls silent: what is shown is then from before.
+    fn listen(&mut self) -> Result<(), CommandError> {
+        if self.looked.elapsed() < LISTEN {
+            return Ok(());
+        }
+        self.looked = Clock::now();
+        let sites = self.ledger.sites()?;
+        if sites.is_empty() {
+            return Ok(());
+        }
+        // All of them are at one target.
+        let open = self.ledger.still_open(self.ids)?;
+        let one = open.first().map_or(Ok(None), |id| self.ledger.run(*id))?;
+        let news = self.silences.news(&sites, one.as_slice());
+        if !news.is_empty() {
+            self.live.clear();
+            news.iter().for_each(|line| self.context.printer.say(line));
+        }
+        Ok(())
     }
 
     /// Shows what is new; true when all runs have ended.
@@ -101,6 +131,10 @@ impl<'a> Watcher<'a> {
         if let ([id], Some(logs)) = (self.ids, &mut self.logs) {
             let Some(row) = self.ledger.run(*id)? else { return Ok(true) };
             logs.catch_up(self.context, &row)?;
+            if self.note.as_deref() != note(&row) {
+                self.note = note(&row).map(str::to_owned);
+                self.note.iter().for_each(|why| self.context.printer.say(&format!("{}: {why}", row.name)));
+            }
             return Ok(row.ended.is_some() && logs.is_all);
         }
         if Live::shows_each(self.ids.len()) {

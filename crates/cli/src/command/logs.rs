@@ -50,7 +50,7 @@ impl Logs {
         let many = rows.len() > 1;
         let stream = |row: RunRow| {
             let prefix = if many { format!("{:width$} | ", row.name) } else { String::new() };
-            Stream { row, prefix, partial: Vec::new(), is_all: false }
+            Stream { row, prefix, partial: Vec::new(), is_all: false, is_cut: false }
         };
         let mut streams: Vec<Stream> = rows.into_iter().map(stream).collect();
         if self.follow {
@@ -89,7 +89,8 @@ fn follow(
         }
         if !open {
             streams.iter_mut().for_each(|stream| stream.end_line(context));
-            return Ok(Exit::Done);
+            let is_cut = streams.iter().any(|stream| stream.is_cut);
+            return Ok(if is_cut { Exit::Unreachable } else { Exit::Done });
         }
         let told = caller.as_mut().map_or(Ok(()), |caller| caller.wait(Duration::from_millis(100)));
         if caller.is_none() {
@@ -108,6 +109,7 @@ struct Stream {
     /// An unfinished line, when lines carry a prefix.
     partial: Vec<u8>,
     is_all: bool,
+    is_cut: bool,
 }
 
 impl Stream {
@@ -117,6 +119,7 @@ impl Stream {
 
     fn show(&mut self, context: &Context, look: Look) {
         self.is_all = look.is_all;
+        self.is_cut = look.is_cut;
         if let Some(talk) = look.talk {
             context.printer.say(&talk);
         }

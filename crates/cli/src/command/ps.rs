@@ -6,12 +6,12 @@ use clap::Args;
 use serde_json::Value;
 use trainyard_agent::disk::now;
 use trainyard_core::time::Instant;
-use trainyard_engine::ledger::{Filter, Ledger, Recent, RunRow};
+use trainyard_engine::ledger::{Filter, Ledger, Recent, RunRow, SiteRow};
 
 use crate::context::Context;
 use crate::error::{CommandError, Exit};
 use crate::interrupt;
-use crate::report::{Report, RunTable, Style, ago, drop_empty_columns, table};
+use crate::report::{Report, RunTable, Style, ago, drop_empty_columns, note, silence, silent, site_json, table, why};
 
 /// List runs: what is open, and what ended last
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ pub(crate) struct Ps {
     target: Option<String>,
 
     /// Only runs in this state
-    #[arg(long, value_parser = ["queued", "starting", "running", "cancelling", "succeeded", "failed", "cancelled"])]
+    #[arg(long, value_parser = ["queued", "starting", "waiting", "running", "cancelling", "succeeded", "failed", "cancelled"])]
     state: Option<String>,
 
     /// Show it again and again
@@ -73,7 +73,9 @@ impl Ps {
             && self.target.is_none()
             && self.state.is_none()
         {
-            printer.report(&Groups::recent(ledger, now)?);
+            let groups = Groups::recent(ledger, now)?;
+            printer.report(&groups);
+            tell_silence(context, &ledger.sites()?, &ledger.open_rows()?);
             return Ok(());
         }
         let rows = ledger.runs(&Filter {
@@ -88,8 +90,38 @@ impl Ps {
         } else {
             rows.iter().map(|row| short_id(ledger, row)).collect::<Result<_, _>>()?
         };
-        printer.report(&RunTable { rows: &rows, now, ids });
+        let sites = ledger.sites()?;
+        printer.report(&Listing { table: RunTable { rows: &rows, now, ids }, sites: &sites });
+        tell_silence(context, &sites, &rows);
         Ok(())
+    }
+}
+
+/// What is shown of these runs is not of now.
+fn tell_silence(context: &Context, sites: &[SiteRow], rows: &[RunRow]) {
+    if !context.printer.is_json() {
+        silent(sites, rows).filter_map(silence).for_each(|line| context.printer.say(&line));
+    }
+}
+
+/// Runs, and how the sites they are at were last heard.
+struct Listing<'a> {
+    table: RunTable<'a>,
+    sites: &'a [SiteRow],
+}
+
+impl Report for Listing<'_> {
+    fn json(&self) -> Value {
+        let mut value = self.table.json();
+        let is_shown = |site: &&SiteRow| self.table.rows.iter().any(|row| row.target == site.name);
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("sites".to_owned(), self.sites.iter().filter(is_shown).map(site_json).collect());
+        }
+        value
+    }
+
+    fn text(&self, style: Style) -> String {
+        self.table.text(style)
     }
 }
 
@@ -158,7 +190,7 @@ impl Group {
 
     /// The state that says most about a group: bad news first, then what still goes on.
     fn leading(&self) -> &'static str {
-        let order = ["failed", "running", "starting", "queued", "cancelling", "cancelled"];
+        let order = ["failed", "running", "starting", "waiting", "queued", "cancelling", "cancelled"];
         let has = |state: &&&str| self.tally.iter().any(|(word, _)| word == **state);
         order.iter().find(has).copied().unwrap_or("succeeded")
     }
@@ -175,7 +207,8 @@ impl Report for Groups {
         }
         let cells = |group: &Group| {
             let first = &group.first;
-            let reason = if group.count() == 1 { first.reason.clone().unwrap_or_default() } else { String::new() };
+            let reason = if group.count() == 1 { why(first) } else { note(first) };
+            let reason = reason.unwrap_or_default().to_owned();
             let state = style.state(group.leading(), &group.state());
             vec![
                 style.dim(&group.id),

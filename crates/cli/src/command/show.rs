@@ -4,12 +4,12 @@ use clap::Args;
 use serde_json::{Value, json};
 use trainyard_agent::order::{AttemptResult, Source};
 use trainyard_core::spec::format_size;
-use trainyard_engine::ledger::{AttemptRow, Batch, EventRow, RunRow};
+use trainyard_engine::ledger::{AttemptRow, Batch, EventRow, RunRow, SiteRow};
 use trainyard_engine::provenance::Provenance;
 
 use crate::context::Context;
 use crate::error::{CommandError, Exit};
-use crate::report::{Report, RunJson, Style, clock, rfc3339, span, state_text, table};
+use crate::report::{Report, RunJson, Style, clock, note, rfc3339, silence, site_json, span, state_text, table};
 
 /// Show all about a run: state, attempts, what happened when
 #[derive(Debug, Args)]
@@ -33,6 +33,7 @@ impl Show {
                 attempts: ledger.attempts(row.seq)?,
                 events: ledger.events(row.seq)?,
                 batch: ledger.batch(row.batch)?,
+                site: ledger.sites()?.into_iter().find(|site| site.name == row.target),
                 row,
             };
             context.printer.report(&report);
@@ -46,6 +47,7 @@ struct OneRun {
     batch: Batch,
     attempts: Vec<AttemptRow>,
     events: Vec<EventRow>,
+    site: Option<SiteRow>,
 }
 
 impl OneRun {
@@ -89,6 +91,7 @@ impl Report for OneRun {
         if let Some(fields) = value.as_object_mut() {
             let event = |event: &EventRow| json!({ "at": rfc3339(event.at), "what": event.what });
             fields.insert("folder".to_owned(), json!(self.folder()));
+            fields.insert("site".to_owned(), json!(self.site.as_ref().map(site_json)));
             fields.insert("provenance".to_owned(), json!(self.batch.provenance));
             fields.insert("attempts".to_owned(), self.attempts.iter().map(attempt_json).collect());
             fields.insert("events".to_owned(), self.events.iter().map(event).collect());
@@ -109,11 +112,15 @@ impl Report for OneRun {
         field("target", row.target.clone());
         field("seed", row.seed.map(|seed| seed.to_string()).unwrap_or_default());
         field("reason", row.reason.clone().unwrap_or_default());
+        field("waits", note(row).unwrap_or_default().to_owned());
+        let open = row.ended.is_none();
+        field("doubt", self.site.as_ref().filter(|_| open).and_then(silence).unwrap_or_default());
         field("exit code", row.exit_code.map(|code| code.to_string()).unwrap_or_default());
         field("created", clock(row.created));
         field("started", row.started.map(clock).unwrap_or_default());
         field("ended", row.ended.map(clock).unwrap_or_default());
-        field("folder", self.folder());
+        let place = self.batch.site.as_ref().map(|site| format!("{}:", site.target.name)).unwrap_or_default();
+        field("folder", format!("{place}{}", self.folder()));
         field("code", self.batch.provenance.as_ref().map(code).unwrap_or_default());
         for (name, value) in &row.params {
             field("param", format!("{name} = {}", json!(value)));

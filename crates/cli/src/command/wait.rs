@@ -6,11 +6,12 @@ use clap::Args;
 use trainyard_agent::disk::now;
 use trainyard_core::id::RunId;
 use trainyard_core::spec::parse_duration;
+use trainyard_engine::ledger::{Ledger, LedgerError, RunRow};
 
 use super::follow::exit_of;
 use crate::context::Context;
 use crate::error::{CommandError, Exit};
-use crate::report::RunTable;
+use crate::report::{RunTable, Silences, plural, silence, silent};
 
 /// Wait until runs have ended; exit 0 if all succeeded
 #[derive(Debug, Args)]
@@ -33,6 +34,7 @@ impl Wait {
         let ids: Vec<RunId> = rows.iter().map(|row| row.id).collect();
         let mut open: Vec<RunId> = rows.iter().filter(|row| row.ended.is_none()).map(|row| row.id).collect();
         let mut caller = context.rouse(&ledger)?;
+        let (mut silences, mut looked) = (Silences::default(), Clock::now());
         loop {
             open = ledger.still_open(&open)?;
             if open.is_empty() {
@@ -40,7 +42,14 @@ impl Wait {
             }
             let left = until.map_or(Duration::from_secs(1), |until| until.saturating_duration_since(Clock::now()));
             if left.is_zero() {
-                return Err(CommandError::new(Exit::Unknown, format!("{} runs have not ended", open.len())));
+                return Err(still_open(&ledger, &open)?);
+            }
+            if looked.elapsed() > LOOK {
+                looked = Clock::now();
+                let sites = ledger.sites()?;
+                let in_doubt = sites.iter().any(|site| site.problem.is_some());
+                let rows = if in_doubt { rows_of(&ledger, &open)? } else { Vec::new() };
+                silences.news(&sites, &rows).iter().for_each(|line| context.printer.say(line));
             }
             let told = caller.as_mut().map_or(Ok(()), |caller| caller.wait(left.min(Duration::from_secs(1))));
             if told.is_err() || caller.is_none() {
@@ -51,10 +60,26 @@ impl Wait {
                 std::thread::sleep(Duration::from_millis(50));
             }
         }
-        let rows = ids.iter().filter_map(|id| ledger.run(*id).transpose()).collect::<Result<Vec<_>, _>>()?;
+        let rows = rows_of(&ledger, &ids)?;
         if context.printer.is_json() || rows.len() <= 40 {
             context.printer.report(&RunTable { rows: &rows, now: now(), ids: Vec::new() });
         }
         Ok(exit_of(&rows))
     }
+}
+
+fn rows_of(ledger: &Ledger, ids: &[RunId]) -> Result<Vec<RunRow>, LedgerError> {
+    ids.iter().filter_map(|id| ledger.run(*id).transpose()).collect()
+}
+
+/// Between two looks at whether sites answer.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Not known is not failed: who waits is told what is known, and since when.
+fn still_open(ledger: &Ledger, open: &[RunId]) -> Result<CommandError, CommandError> {
+    let have = if open.len() == 1 { "has" } else { "have" };
+    let error = CommandError::new(Exit::Unknown, format!("{} {have} not ended", plural(open.len(), "run")));
+    let rows = rows_of(ledger, open)?;
+    let sites = ledger.sites()?;
+    Ok(silent(&sites, &rows).filter_map(silence).fold(error, CommandError::hint))
 }

@@ -7,7 +7,7 @@ use trainyard_core::time::Instant;
 use trainyard_engine::ledger::RunRow;
 
 use super::table::{cut, table};
-use super::{Printer, metric_text, span, state_text};
+use super::{Printer, metric_text, note, span, state_text, why};
 
 /// More runs than this are shown as one line of numbers.
 const MOST_LINES: usize = 16;
@@ -58,7 +58,7 @@ impl Live {
         match row.state.as_str() {
             "succeeded" => style.state("succeeded", "✓"),
             "failed" => style.red("✗"),
-            "queued" | "cancelled" => "·".to_owned(),
+            "queued" | "waiting" | "cancelled" => "·".to_owned(),
             _ => SPINNER.get(self.turns % SPINNER.len()).copied().unwrap_or_default().to_owned(),
         }
     }
@@ -74,8 +74,10 @@ impl Live {
 
     /// One line when a run's state changes.
     fn tell(&mut self, row: &RunRow) {
-        let key = format!("{} {}", row.state, row.attempt);
-        if self.told.insert(row.id, key.clone()).as_ref() != Some(&key) && row.state != "starting" {
+        let key = format!("{} {} {}", row.state, row.attempt, note(row).unwrap_or_default());
+        if self.told.insert(row.id, key.clone()).as_ref() != Some(&key)
+            && (row.state != "starting" || note(row).is_some())
+        {
             let state = state_text(row, self.printer.talk_style());
             self.printer.say(format!("{}: {state}  {}", row.name, detail(row)).trim_end());
         }
@@ -91,5 +93,5 @@ impl Live {
 }
 
 fn detail(row: &RunRow) -> String {
-    row.reason.clone().unwrap_or_else(|| metric_text(row))
+    why(row).map_or_else(|| metric_text(row), str::to_owned)
 }

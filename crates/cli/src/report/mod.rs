@@ -4,12 +4,14 @@ mod live;
 mod printer;
 mod progress;
 mod run;
+mod site;
 mod style;
 mod table;
 
 pub(crate) use live::Live;
 pub(crate) use printer::{Output, Printer, Report, die_quietly_on_closed_pipe, usage};
 pub(crate) use progress::Bar;
-pub(crate) use run::{RunJson, RunTable, drop_empty_columns, metric_text, state_text};
-pub(crate) use style::{Style, ago, clock, plural, rfc3339, span};
+pub(crate) use run::{RunJson, RunTable, drop_empty_columns, metric_text, note, state_text, why};
+pub(crate) use site::{Silences, silence, silent, site_json};
+pub(crate) use style::{Style, ago, clock, plural, rfc3339, span, time_of_day};
 pub(crate) use table::table;

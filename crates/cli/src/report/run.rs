@@ -27,6 +27,7 @@ pub(crate) struct RunJson<'a> {
     started: Option<String>,
     ended: Option<String>,
     retry_of: Option<String>,
+    note: Option<&'a str>,
 }
 
 impl<'a> RunJson<'a> {
@@ -47,6 +48,7 @@ impl<'a> RunJson<'a> {
             started: row.started.map(rfc3339),
             ended: row.ended.map(rfc3339),
             retry_of: row.retry_of.map(|id| id.to_string()),
+            note: note(row),
         }
     }
 }
@@ -63,9 +65,19 @@ fn headline(metrics: &Metrics) -> Option<(&str, Point)> {
     chosen.map(|(name, point)| (name.as_str(), *point))
 }
 
+/// Why it waits, while it does.
+pub(crate) fn note(row: &RunRow) -> Option<&str> {
+    row.note.as_deref().filter(|_| row.ended.is_none())
+}
+
+/// Why it ended as it did, or why it waits.
+pub(crate) fn why(row: &RunRow) -> Option<&str> {
+    row.reason.as_deref().or_else(|| note(row))
+}
+
 pub(crate) fn state_text(row: &RunRow, style: Style) -> String {
     let word = match (row.state.as_str(), row.attempt) {
-        ("running" | "starting" | "queued", attempt @ 2..) => format!("{} (attempt {attempt})", row.state),
+        ("running" | "starting" | "queued" | "waiting", attempt @ 2..) => format!("{} (attempt {attempt})", row.state),
         _ => row.state.clone(),
     };
     style.state(&row.state, &word)
@@ -103,7 +115,7 @@ impl Report for RunTable<'_> {
         }
         let cells = |(index, row): (usize, &RunRow)| {
             let started = row.started.map(|at| ago(at, self.now)).unwrap_or_default();
-            let reason = row.reason.clone().unwrap_or_default();
+            let reason = why(row).unwrap_or_default().to_owned();
             let mut cells = vec![
                 row.name.clone(),
                 state_text(row, style),

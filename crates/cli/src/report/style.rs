@@ -50,9 +50,16 @@ pub(crate) fn rfc3339(at: Instant) -> String {
     format!("{:.3}", stamp(at))
 }
 
-/// Local time of day, with the date when it is another day's.
+/// Local date and time of day.
 pub(crate) fn clock(at: Instant) -> String {
     stamp(at).to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// `14:02`, with the date when it is another day's.
+pub(crate) fn time_of_day(at: Instant) -> String {
+    let at = stamp(at).to_zoned(jiff::tz::TimeZone::system());
+    let is_today = at.date() == jiff::Zoned::now().date();
+    at.strftime(if is_today { "%H:%M" } else { "%Y-%m-%d %H:%M" }).to_string()
 }
 
 /// `3m ago`

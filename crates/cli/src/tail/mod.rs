@@ -23,6 +23,8 @@ pub(crate) struct Look {
     pub(crate) portions: Vec<Portion>,
     /// Of a run that has ended, or when only what is there was asked for: nothing more will come.
     pub(crate) is_all: bool,
+    /// The rest could not be had.
+    pub(crate) is_cut: bool,
     /// What a person should know about the connection, once.
     pub(crate) talk: Option<String>,
 }
@@ -147,6 +149,6 @@ impl LogSource for Here {
         wanted.newest = row.attempt;
         let reading = tail::read(depot, wanted, PORTION);
         wanted.from = From::At(reading.next);
-        Ok(Look { portions: reading.portions, is_all: reading.is_all, talk: None })
+        Ok(Look { portions: reading.portions, is_all: reading.is_all, is_cut: false, talk: None })
     }
 }

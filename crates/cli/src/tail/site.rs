@@ -127,15 +127,15 @@ impl LogSource for SiteLogs {
             self.take(heard)?;
         }
         let portions = self.portions.remove(&row.id).unwrap_or_default();
-        let mut is_all = self.whole.contains(&row.id);
-        if !is_all && portions.is_empty() && self.is_in_vain(row) {
+        let is_whole = self.whole.contains(&row.id);
+        let is_cut = !is_whole && portions.is_empty() && self.is_in_vain(row);
+        if is_cut {
             self.talk = Some(format!(
                 "{} does not answer, so the end of the log is missing; `yard logs {}` shows it later",
                 self.name, row.name
             ));
-            is_all = true;
         }
-        Ok(Look { portions, is_all, talk: self.talk.take() })
+        Ok(Look { portions, is_all: is_whole || is_cut, is_cut, talk: self.talk.take() })
     }
 }
 

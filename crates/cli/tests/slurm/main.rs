@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod bringing;
+mod cleaning;
+mod doubt;
 mod faults;
 mod journey;
 mod machine;
