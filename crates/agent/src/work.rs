@@ -16,6 +16,7 @@ use crate::depot::{AttemptFolder, Depot, RunFolder};
 use crate::disk::{Durability, remove_folder, replace_json};
 use crate::order::{Order, Source};
 use crate::snapshot::{Entry, Kind, Manifest, SnapshotError, decode};
+use crate::step;
 use crate::sys::Overlay;
 use crate::tree::{self, TreeError};
 use crate::view::{Layered, OPAQUE, View, is_whiteout};
@@ -62,7 +63,8 @@ pub(crate) fn prepare(order: &Order) -> Result<Work, WorkError> {
 fn begin(order: &Order, digest: &Digest, folder: &RunFolder) -> Result<Option<Overlay>, WorkError> {
     clear(folder)?;
     let depot = &order.depot;
-    let may_layer = !order.job.copy && order.job.image.is_none();
+    // Other nodes and images do not see what is mounted for one program.
+    let may_layer = !order.job.copy && order.job.image.is_none() && !step::is_wanted(order);
     // Only large snapshots have trees; reading the manifest of one takes longer than all the rest.
     if may_layer && tree::is_there(&depot.tree(digest)) && can_layer(depot, folder, digest) {
         return begin_layered(folder, digest).map(Some);
