@@ -23,6 +23,7 @@ pub mod parcel;
 pub mod pipe;
 pub mod post;
 pub mod process;
+mod scratch;
 pub mod site;
 mod slurm;
 pub mod snapshot;

@@ -18,6 +18,7 @@ use crate::metrics::MetricReader;
 use crate::order::{Lease, Metrics, Order, Status, Stop};
 use crate::overseer::Overseer;
 use crate::process::{descendants, memory_below, open_for_writing};
+use crate::scratch::Keeper;
 use crate::step::Step;
 use crate::sys::{self, Ended, Reap};
 
@@ -40,6 +41,8 @@ pub(crate) struct Task<'a> {
     pub(crate) finder: Option<&'a Finder>,
     pub(crate) log: LogWriter,
     pub(crate) metrics: MetricReader,
+    /// Brings results back from scratch.
+    pub(crate) keeper: Option<&'a Keeper>,
 }
 
 /// What was seen.
@@ -280,6 +283,9 @@ impl Watch<'_> {
 
     /// The whole group: a shell and its child then end together, as with Ctrl-C.
     fn tell(&self, signal: Signal) {
+        if let Some(keeper) = self.task.keeper {
+            keeper.hurry();
+        }
         let told = self.step.as_ref().is_some_and(|step| step.signal(signal));
         // A step that has not begun has nobody to be told but `srun`, which a warning would end.
         let is_for_srun = self.step.is_none() || signal == Signal::TERM;

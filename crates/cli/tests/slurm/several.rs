@@ -121,7 +121,7 @@ fn a_cancelled_run_leaves_nothing_on_the_second_node() {
             .into_iter()
             .filter(|pid| {
                 let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-                line.starts_with("sleep\0600")
+                line.split('\0').take(2).eq(["sleep", "600"])
             })
             .count()
     };
