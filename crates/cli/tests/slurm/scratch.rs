@@ -44,8 +44,9 @@ fn results_come_back_and_the_scratch_is_removed() {
 fn the_next_attempt_finds_what_the_depot_has() {
     let (site, disk) = site(
         Slurm::shared(),
-        "command = ['sh', '-c', 'if [ -z \"$YARD_CHECKPOINT\" ]; then echo one > model_1.pt; exit 1; fi; \
-         cat \"$YARD_CHECKPOINT\" code.txt']\n[jobs.train.resume]\nattempts = 2\non = ['failed']\ncheckpoint = 'model_*.pt'",
+        "command = ['sh', '-c', 'if [ -z \"$YARD_CHECKPOINT\" ]; then mkdir out; echo one > out/model_1.pt; exit 1; fi; \
+         cat \"$YARD_CHECKPOINT\" code.txt']\noutputs = ['out']\n\
+         [jobs.train.resume]\nattempts = 2\non = ['failed']\ncheckpoint = 'out/model_*.pt'",
     );
     site.write("code.txt", "from the project\n");
     let ran = site.run(&["run", "train", "--on", "euler"]);

@@ -1,6 +1,6 @@
 //! Runs on several nodes, and with several processes on one.
 
-use trainyard_testkit::slurm::Slurm;
+use trainyard_testkit::slurm::{Options, Slurm};
 use trainyard_testkit::{eventually, processes};
 
 use crate::site::Site;
@@ -19,6 +19,15 @@ match sys.argv[1]:
     case "fail" | "wait":
         # Out of its session and of its parents, as daemons do.
         subprocess.run("setsid sh -c 'sleep 600 & sleep 600' &", shell=True)
+        time.sleep(600)
+    case "save":
+        def save(*_):
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(0.7)
+            print("saved", os.environ["RANK"], flush=True)
+            sys.exit(0)
+        signal.signal(signal.SIGTERM, save)
+        print("up", flush=True)
         time.sleep(600)
     case "warned":
         def warned(*_):
@@ -147,4 +156,19 @@ fn a_single_process_does_without_srun() {
     let site = site("command = ['sh', '-c', 'echo step=${SLURM_STEP_ID:-none} rank=${RANK:-none}']");
     let ran = site.run(&["run", "train", "--on", "euler"]);
     assert!(ran.stdout.contains("step=none rank=none"), "{ran:?}");
+}
+
+#[test]
+fn a_run_that_has_to_leave_its_nodes_may_save_first() {
+    let slurm = Slurm::start(Options { nodes: 2, kill_wait: 6, ..Options::default() });
+    let file = "[jobs.train]\ncommand = ['python3', 'worker.py', 'save']\nnodes = 2\ngrace = '5s'\n";
+    let site = Site::new(&slurm, file, "");
+    site.write("worker.py", WORKER);
+    assert_eq!(site.run(&["run", "train", "--on", "euler", "--detach"]).exit, 0);
+    let logs = || site.run(&["logs", "train"]).stdout;
+    eventually("both to be up", || (logs().matches("up\n").count() == 2).then_some(()));
+    slurm.preempt(&["n1", "n2"]);
+    eventually("the end of the attempt", || site.show("train")["attempts"][0]["ended"].is_string().then_some(()));
+    let logs = logs();
+    assert!(logs.contains("saved 0") && logs.contains("saved 1"), "{logs}\n{}", slurm.log());
 }
