@@ -4,7 +4,7 @@
 //! Signals come from SLURM to all processes of the step, so this one only has to survive them.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -36,9 +36,11 @@ pub fn run(step: &Path, argv: &[OsString]) -> io::Result<i32> {
     let child = match command.spawn() {
         Ok(child) => child.id(),
         Err(error) => {
-            let program = program.to_string_lossy();
-            let why = io::Error::new(error.kind(), format!("cannot start `{program}`: {error}"));
-            return Err(why);
+            // Into the run's log; as a shell says it.
+            drop(writeln!(io::stderr(), "yard: cannot start `{}`: {error}", program.display()));
+            let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+            first_to_fail(step, Ended::Exited(code));
+            return Ok(code);
         }
     };
     let ended = wait_for(i32::try_from(child).unwrap_or(i32::MAX))?;

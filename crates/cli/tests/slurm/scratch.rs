@@ -111,7 +111,9 @@ fn a_node_that_dies_leaves_nothing_torn() {
     let node = slurm.jobs().into_iter().find(|row| row.state == "RUNNING").expect("a running job").nodes;
     slurm.kill_node(&node);
     slurm.declare_down(&node);
-    ["model_0.pt", "model_1.pt", "model_2.pt"].map(whole);
+    for name in ["model_0.pt", "model_1.pt", "model_2.pt"] {
+        whole(name);
+    }
     let shown = within(Duration::from_secs(150), "the run to end", || {
         Some(site.show("train")).filter(|shown| shown["ended"].is_string())
     });

@@ -120,6 +120,15 @@ fn one_that_fails_takes_the_others_with_it_and_its_status_arrives() {
 }
 
 #[test]
+fn a_program_that_is_not_there_is_named() {
+    let site = site("command = ['no-such-program', 'x']\nnodes = 2");
+    let ran = site.run(&["run", "train", "--on", "euler"]);
+    assert_eq!(ran.exit, 1, "{ran:?}");
+    assert_eq!(site.show("train")["exit_code"], 127);
+    assert!(ran.stdout.contains("cannot start `no-such-program`"), "{ran:?}");
+}
+
+#[test]
 fn a_cancelled_run_leaves_nothing_on_the_second_node() {
     let site = site("command = ['python3', 'worker.py', 'wait']\nnodes = 2\ngrace = '2s'");
     assert_eq!(site.run(&["run", "train", "--on", "euler", "--detach"]).exit, 0);

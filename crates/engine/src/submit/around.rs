@@ -50,7 +50,11 @@ fn found(facts: Option<&Facts>) -> Result<Container, String> {
         Facts { apptainer, .. } if is_there(apptainer) => Ok(Container::Apptainer),
         Facts { singularity, .. } if is_there(singularity) => Ok(Container::Singularity),
         Facts { pyxis: Answer::Known(true), .. } => Ok(Container::Pyxis),
-        _ => Err(format!("the job runs in an image, and no container runtime was found there; {way_out}")),
+        Facts { apptainer: Answer::Known(None), singularity: Answer::Known(None), .. } => {
+            Err(format!("the job runs in an image, and no container runtime was found there; {way_out}"))
+        }
+        // Could not be asked: the node will tell.
+        _ => Ok(Container::Apptainer),
     }
 }
 
