@@ -71,6 +71,25 @@ fn promised_outputs_that_are_not_there_and_a_disk_that_is_not_there_are_told() {
     }
 }
 
+#[test]
+fn what_is_saved_at_the_warning_comes_back_at_once() {
+    let (site, disk) = site(
+        Slurm::shared(),
+        "command = ['sh', '-c', 'trap \"mkdir -p out; echo saved > out/model_1.pt\" USR2; echo up; while true; do sleep 0.2; done']\n\
+         outputs = ['out']\ntime = '4m'\ngrace = '1s'\n\
+         [jobs.train.resume]\nattempts = 1\ncheckpoint = 'out/model_*.pt'\nwarn = { signal = 'USR2', before = '215s' }",
+    );
+    assert_eq!(site.run(&["run", "train", "--on", "euler", "--detach"]).exit, 0);
+    let work = PathBuf::from(eventually("a folder", || site.show("train")["folder"].as_str().map(str::to_owned)));
+    let saved = eventually("the checkpoint", || std::fs::read_to_string(work.join("out/model_1.pt")).ok());
+    assert_eq!(saved, "saved\n");
+    assert_eq!(site.show("train")["state"], "running");
+    assert_eq!(site.run(&["cancel", "train"]).exit, 0);
+    site.wait_for("train", "cancelled");
+    assert!(work.join("out/model_1.pt").exists());
+    eventually("an empty scratch", || is_empty(&disk).then_some(()));
+}
+
 /// Writes large checkpoints without a pause, each of them all of one letter.
 const WRITER: &str = r#"
 import os, sys
