@@ -96,6 +96,15 @@ impl Finder {
 }
 
 impl Doubt {
+    /// Whether a file that may be part of a checkpoint may be half written.
+    pub(crate) fn covers_file(&self, path: &Path) -> bool {
+        let unsettled = |end: SystemTime| {
+            let modified = std::fs::symlink_metadata(path).and_then(|data| data.modified());
+            !modified.is_ok_and(|at| end.duration_since(at).is_ok_and(|age| age >= SETTLE))
+        };
+        self.torn.iter().any(|torn| torn == path) || self.cut_off.is_some_and(unsettled)
+    }
+
     fn covers(&self, found: &Found) -> bool {
         let settled = |end: SystemTime| end.duration_since(found.modified).is_ok_and(|age| age >= SETTLE);
         self.torn.contains(&found.path) || self.cut_off.is_some_and(|end| !settled(end))

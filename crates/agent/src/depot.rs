@@ -7,11 +7,13 @@
 //!   bin/yard-<hash>           the agent
 //!   parcels/<parcel id>/      parcel.json: one submission to a site, and the script that starts it
 //!   trees/<hash>/             a large snapshot's files, laid out once for all runs
+//!   cache/<user id>/…         folders of images that are kept from run to run
 //!   runs/<run id>/
 //!     state.json              the run as its site knows it; see [`crate::site`]
 //!     cancel                  there when somebody wants the run cancelled
 //!     work/                   the working folder, kept through all attempts
 //!     layers.json             says that a tree lies under the working folder
+//!     layer/                  what programs have changed in their image, where that is kept
 //!     attempts/<n>/           claim.json, output.log, output.idx, status.json, result.json
 //! ```
 
@@ -66,6 +68,11 @@ impl Depot {
         self.root.join("parcels").join(id)
     }
 
+    /// What a user's programs keep from run to run under this path of their image.
+    pub(crate) fn cache(&self, user: u32, inside: &str) -> PathBuf {
+        self.root.join("cache").join(user.to_string()).join(inside.trim_start_matches('/'))
+    }
+
     pub fn trees(&self) -> PathBuf {
         self.root.join("trees")
     }
@@ -109,6 +116,11 @@ impl RunFolder {
     /// Says what lies under the working folder; see [`crate::view`].
     pub fn layers(&self) -> PathBuf {
         self.path.join("layers.json")
+    }
+
+    /// What a program has changed in its image.
+    pub(crate) fn layer(&self) -> PathBuf {
+        self.path.join("layer")
     }
 
     /// Overlayfs wants a folder for itself.
@@ -172,6 +184,11 @@ impl AttemptFolder {
 
     pub fn status(&self) -> PathBuf {
         self.path.join("status.json")
+    }
+
+    /// Names the step of a program that the scheduler starts; see [`crate::step`].
+    pub(crate) fn step(&self) -> PathBuf {
+        self.path.join("step")
     }
 
     pub fn result(&self) -> PathBuf {

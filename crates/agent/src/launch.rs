@@ -13,9 +13,10 @@ use trainyard_core::template::Values;
 use trainyard_core::time::Instant;
 
 use crate::order::{Order, Secrets};
-use crate::sys;
+use crate::step::{self, Step};
 use crate::view::View;
 use crate::work::Work;
+use crate::{container, sys};
 
 /// What a shell says when a program is not there, and when it cannot be executed.
 const NOT_FOUND: i32 = 127;
@@ -31,6 +32,8 @@ pub(crate) struct Launched {
     pub(crate) pid: i32,
     /// stdout and stderr share one pipe, so their order is the program's own.
     pub(crate) output: OwnedFd,
+    /// Where its processes are not ours but the scheduler's.
+    pub(crate) step: Option<Step>,
 }
 
 /// What an attempt adds to its order.
@@ -70,14 +73,38 @@ pub(crate) fn launch(order: &Order, secrets: &Secrets, around: &Circumstances<'_
         params: &order.params,
     };
     let call = command_line(&order.job, &values, &order.extra).map_err(|error| cannot(NOT_PREPARED, error))?;
-    let env = environment(order, &call, secrets, around, checkpoint)?;
-    let [program, arguments @ ..] = call.argv.as_slice() else {
+    let mut env = environment(order, &call, secrets, around, checkpoint)?;
+    let (argv, step) = surround(order, around, &call, &mut env).map_err(|error| cannot(NOT_PREPARED, error))?;
+    let [program, arguments @ ..] = argv.as_slice() else {
         return Err(cannot(NOT_PREPARED, "the command is empty"));
     };
-    start(program, arguments, &env, around.work).map_err(|error| explain(program, &around.work.view, &error))
+    let started = start(program, arguments, &env, around.work);
+    let (pid, output) = started.map_err(|error| explain(program, &around.work.view, &error))?;
+    Ok(Launched { pid, output, step })
 }
 
-fn start(program: &str, arguments: &[String], env: &BTreeMap<String, String>, work: &Work) -> io::Result<Launched> {
+/// The program's own words within those of its image, and these within those of a step.
+fn surround(
+    order: &Order,
+    around: &Circumstances<'_>,
+    call: &Invocation,
+    env: &mut BTreeMap<String, String>,
+) -> io::Result<(Vec<String>, Option<Step>)> {
+    let attempt = order.depot.run(order.run).attempt(order.attempt);
+    let wrapped = container::wrap(order, around.folder(), call, env)?;
+    if !step::is_wanted(order) {
+        return Ok((wrapped.argv, None));
+    }
+    let (argv, step) = step::wrap(order, &attempt, &wrapped.options, &wrapped.argv, env)?;
+    Ok((argv, Some(step)))
+}
+
+fn start(
+    program: &str,
+    arguments: &[String],
+    env: &BTreeMap<String, String>,
+    work: &Work,
+) -> io::Result<(i32, OwnedFd)> {
     let (output, input) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::fs::fcntl_setfl(&output, rustix::fs::OFlags::NONBLOCK)?;
     let mut command = Command::new(program);
@@ -86,7 +113,7 @@ fn start(program: &str, arguments: &[String], env: &BTreeMap<String, String>, wo
     sys::detach(&mut command, work.overlay.clone());
     let child = command.spawn()?;
     let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
-    Ok(Launched { pid, output })
+    Ok((pid, output))
 }
 
 /// Base, then the job's own settings, then ours: a job cannot pass for another run.

@@ -17,6 +17,7 @@ use crate::log::LogWriter;
 use crate::metrics::MetricReader;
 use crate::order::{AttemptResult, Metrics, Order, Secrets, Source};
 use crate::overseer::Overseer;
+use crate::scratch::Keeper;
 use crate::view::View;
 use crate::watch::{self, Watched};
 use crate::{claim, work};
@@ -95,7 +96,7 @@ fn execute(
     overseer: &mut dyn Overseer,
 ) -> Result<AttemptResult, Outcome> {
     let not_prepared = |why: String| cannot(NOT_PREPARED, why);
-    let work =
+    let mut work =
         work::prepare(order).map_err(|error| not_prepared(format!("cannot make the working folder: {error}")))?;
     let log = LogWriter::create(folder).map_err(|error| not_prepared(format!("cannot make the log: {error}")))?;
     let metrics = MetricReader::new(&order.job.metrics, work.view.folder())
@@ -108,15 +109,29 @@ fn execute(
     let around = Circumstances { work: &work, checkpoint: resumed_from.as_deref(), deadline };
     let launched = launch::launch(order, secrets, &around)?;
 
-    let task = watch::Task { order, folder, started, deadline, finder: finder.as_ref(), log, metrics };
-    let watched = task.watch(launched, overseer);
+    let keeper = work.scratch.take().map(Keeper::start);
+    let task = watch::Task {
+        order,
+        folder,
+        started,
+        deadline,
+        finder: finder.as_ref(),
+        log,
+        metrics,
+        keeper: keeper.as_ref(),
+    };
+    let mut watched = task.watch(launched, overseer);
+    let (view, finder) = match keeper {
+        Some(keeper) => brought_back(order, keeper, &mut watched),
+        None => (work.view.clone(), finder),
+    };
     if work.overlay.is_some() {
         work::tidy(&order.depot.run(order.run));
     }
     let ended = now();
     let checkpoint = finder.as_ref().and_then(|finder| finder.newest(&watched.doubt));
     let new_checkpoint = finder.is_some().then(|| checkpoint.is_some() && checkpoint != resumed_from);
-    let outcome = judge(&watched, &order.job, &work.view);
+    let outcome = judge(&watched, &order.job, &view);
     Ok(AttemptResult {
         token: order.token.clone(),
         outcome,
@@ -129,6 +144,24 @@ fn execute(
         metrics: watched.metrics,
         notes: watched.notes,
     })
+}
+
+/// Only what has come back to the depot counts.
+fn brought_back(order: &Order, keeper: Keeper, watched: &mut Watched) -> (View, Option<Finder>) {
+    let doubt = std::mem::take(&mut watched.doubt);
+    if let Err(error) = keeper.finish(&doubt) {
+        let why = format!("results could not be brought back from `scratch`: {error}");
+        if watched.outcome == (Outcome::Exited { code: 0 }) {
+            watched.outcome = Outcome::Lost { why };
+        } else {
+            watched.notes.push(why);
+        }
+    }
+    let view = View::of(&order.depot, order.run);
+    let pattern = order.job.resume.checkpoint.as_ref();
+    // It was made from the same pattern before.
+    let finder = pattern.and_then(|pattern| Finder::new(view.clone(), pattern).ok());
+    (view, finder)
 }
 
 /// The job's own limit, or the moment at which it takes its whole grace to be gone before the lease ends.

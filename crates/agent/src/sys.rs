@@ -38,6 +38,46 @@ pub(crate) fn detach(command: &mut Command, overlay: Option<Overlay>) {
     }
 }
 
+/// The child stays in this session and dies with this process, which from here on survives every signal that can be
+/// survived; the child gets them as they were.
+pub(crate) fn stay(command: &mut Command) -> io::Result<()> {
+    let parent = rustix::process::getpid();
+    // SAFETY: the sets are initialised before use; the hook makes a few system calls and allocates nothing.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        if libc::sigprocmask(libc::SIG_BLOCK, &raw const all, &raw mut before) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        command.pre_exec(move || {
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            if rustix::process::getppid() != Some(parent) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            Ok(())
+        });
+    }
+    Ok(())
+}
+
+/// Ends this process by the signal that ended another; returns if the signal ends nobody.
+pub(crate) fn die_by(signal: i32) {
+    // SAFETY: plain system calls on an initialised set.
+    unsafe {
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
 /// A child that ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reaped {
@@ -63,10 +103,19 @@ pub(crate) enum Reap {
 
 /// Takes one ended child, whichever it is, without waiting.
 pub(crate) fn reap() -> io::Result<Reap> {
+    wait(libc::WNOHANG)
+}
+
+/// The same, but waits until there is one.
+pub(crate) fn reap_next() -> io::Result<Reap> {
+    wait(0)
+}
+
+fn wait(flags: libc::c_int) -> io::Result<Reap> {
     let mut status: libc::c_int = 0;
     // SAFETY: rusage is plain data for which all zeroes is a value, and both pointers outlive the call.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    let pid = unsafe { libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage) };
+    let pid = unsafe { libc::wait4(-1, &raw mut status, flags, &raw mut usage) };
     match pid {
         0 => Ok(Reap::Busy),
         -1 => match io::Error::last_os_error() {

@@ -18,6 +18,8 @@ use crate::metrics::MetricReader;
 use crate::order::{Lease, Metrics, Order, Status, Stop};
 use crate::overseer::Overseer;
 use crate::process::{descendants, memory_below, open_for_writing};
+use crate::scratch::Keeper;
+use crate::step::Step;
 use crate::sys::{self, Ended, Reap};
 
 /// A program that lives longer than this is announced as started; a shorter one is only announced as ended.
@@ -39,6 +41,8 @@ pub(crate) struct Task<'a> {
     pub(crate) finder: Option<&'a Finder>,
     pub(crate) log: LogWriter,
     pub(crate) metrics: MetricReader,
+    /// Brings results back from scratch.
+    pub(crate) keeper: Option<&'a Keeper>,
 }
 
 /// What was seen.
@@ -70,6 +74,7 @@ struct Watch<'a> {
     pid: i32,
     output: OwnedFd,
     output_open: bool,
+    step: Option<Step>,
     exit: Option<Ended>,
     phase: Phase,
     warned: bool,
@@ -89,6 +94,7 @@ impl<'a> Task<'a> {
             pid: launched.pid,
             output: launched.output,
             output_open: true,
+            step: launched.step,
             exit: None,
             phase: Phase::Running,
             warned: false,
@@ -232,7 +238,7 @@ impl Watch<'_> {
                 Ok(Reap::Child(child)) => {
                     self.peak_memory = self.peak_memory.max(child.peak_memory);
                     if child.pid == self.pid {
-                        self.exit = Some(child.ending);
+                        self.exit = Some(self.how_it_ended(child.ending));
                         self.drain();
                     }
                 }
@@ -243,6 +249,11 @@ impl Watch<'_> {
                 Ok(Reap::NoChildren) | Err(_) => return true,
             }
         }
+    }
+
+    fn how_it_ended(&self, ending: Ended) -> Ended {
+        let failed = self.step.as_ref().filter(|_| ending != Ended::Exited(0)).and_then(Step::failure);
+        failed.unwrap_or(ending)
     }
 
     /// The program has ended but something it started has not.
@@ -266,11 +277,21 @@ impl Watch<'_> {
         if self.phase != Phase::Running {
             return;
         }
-        // The group first: a shell and its child then end together, as with Ctrl-C.
-        if let Some(group) = Pid::from_raw(self.pid) {
-            let _ = kill_process_group(group, Signal::TERM);
-        }
+        self.tell(Signal::TERM);
         self.phase = Phase::Ending { why, kill_at: now + grace };
+    }
+
+    /// The whole group: a shell and its child then end together, as with Ctrl-C.
+    fn tell(&self, signal: Signal) {
+        if let Some(keeper) = self.task.keeper {
+            keeper.hurry();
+        }
+        let told = self.step.as_ref().is_some_and(|step| step.signal(signal));
+        // A step that has not begun has nobody to be told but `srun`, which a warning would end.
+        let is_for_srun = self.step.is_none() || signal == Signal::TERM;
+        if let Some(group) = Pid::from_raw(self.pid).filter(|_| !told && is_for_srun) {
+            let _ = kill_process_group(group, signal);
+        }
     }
 
     fn kill(&mut self, now: Instant) {
@@ -279,6 +300,9 @@ impl Watch<'_> {
         if first && self.exit.is_none() && self.task.finder.is_some() {
             send(&all, Signal::STOP);
             self.doubt.torn = open_for_writing(&all);
+        }
+        if first && let Some(step) = &self.step {
+            step.signal(Signal::KILL);
         }
         send(&all, Signal::KILL);
         if first {
@@ -310,8 +334,8 @@ impl Watch<'_> {
 
     fn warn(&mut self) {
         self.warned = true;
-        if let (Some(warn), Some(pid)) = (self.task.order.job.resume.warn, Pid::from_raw(self.pid)) {
-            let _ = kill_process_group(pid, number(warn.signal));
+        if let Some(warn) = self.task.order.job.resume.warn {
+            self.tell(number(warn.signal));
         }
     }
 
@@ -362,6 +386,10 @@ impl Watch<'_> {
 
     fn finish(mut self) -> Watched {
         self.drain();
+        if let (Some(step), Some(Ended::Killed(_))) = (&self.step, self.exit) {
+            // Whoever killed `srun` left its processes to themselves.
+            step.signal(Signal::KILL);
+        }
         self.task.metrics.poll();
         let outcome = match &self.phase {
             Phase::Ending { why, .. } | Phase::Killed { why: Some(why), .. } => why.clone(),

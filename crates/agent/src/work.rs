@@ -15,7 +15,9 @@ use trainyard_core::id::Digest;
 use crate::depot::{AttemptFolder, Depot, RunFolder};
 use crate::disk::{Durability, remove_folder, replace_json};
 use crate::order::{Order, Source};
+use crate::scratch::{self, Scratch, ScratchError};
 use crate::snapshot::{Entry, Kind, Manifest, SnapshotError, decode};
+use crate::step;
 use crate::sys::Overlay;
 use crate::tree::{self, TreeError};
 use crate::view::{Layered, OPAQUE, View, is_whiteout};
@@ -33,6 +35,8 @@ pub(crate) enum WorkError {
     Tree(#[from] TreeError),
     #[error(transparent)]
     Io(#[from] io::Error),
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
     #[error("the project folder {} is gone", .0.display())]
     ProjectGone(PathBuf),
 }
@@ -42,27 +46,35 @@ pub(crate) struct Work {
     pub(crate) view: View,
     /// To be mounted for the program.
     pub(crate) overlay: Option<Overlay>,
+    /// Where the folder is not the depot's.
+    pub(crate) scratch: Option<Scratch>,
 }
 
 /// The first attempt makes the folder, later ones find it with what the earlier ones left.
 pub(crate) fn prepare(order: &Order) -> Result<Work, WorkError> {
     let digest = match &order.source {
         Source::InPlace(folder) if folder.is_dir() => {
-            return Ok(Work { view: View::plain(folder.clone()), overlay: None });
+            return Ok(Work { view: View::plain(folder.clone()), overlay: None, scratch: None });
         }
         Source::InPlace(folder) => return Err(WorkError::ProjectGone(folder.clone())),
         Source::Snapshot(digest) => digest,
     };
+    if scratch::is_wanted(order) {
+        let scratch = Scratch::prepare(order, digest)?;
+        let view = View::plain(scratch.folder().to_owned());
+        return Ok(Work { view, overlay: None, scratch: Some(scratch) });
+    }
     let folder = order.depot.run(order.run);
     let overlay =
         if is_whole(order, &folder) { take_up(&order.depot, &folder)? } else { begin(order, digest, &folder)? };
-    Ok(Work { view: View::of(&order.depot, order.run), overlay })
+    Ok(Work { view: View::of(&order.depot, order.run), overlay, scratch: None })
 }
 
 fn begin(order: &Order, digest: &Digest, folder: &RunFolder) -> Result<Option<Overlay>, WorkError> {
     clear(folder)?;
     let depot = &order.depot;
-    let may_layer = !order.job.copy && order.job.image.is_none();
+    // Other nodes and images do not see what is mounted for one program.
+    let may_layer = !order.job.copy && order.job.image.is_none() && !step::is_wanted(order);
     // Only large snapshots have trees; reading the manifest of one takes longer than all the rest.
     if may_layer && tree::is_there(&depot.tree(digest)) && can_layer(depot, folder, digest) {
         return begin_layered(folder, digest).map(Some);

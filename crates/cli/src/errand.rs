@@ -10,7 +10,7 @@ use trainyard_engine::host::Person;
 use trainyard_engine::pipe::{Pipe, PipeError};
 use trainyard_engine::site::{Known, Reach};
 use trainyard_engine::snapshot;
-use trainyard_engine::submit::{Courier, Plan, SubmitError};
+use trainyard_engine::submit::{self, Courier, Plan, SubmitError};
 use trainyard_engine::transfer::{self, TransferError};
 
 use crate::context::Context;
@@ -55,6 +55,16 @@ impl<'a> Errand<'a> {
             return Ok(recalled);
         }
         self.ask().map(Some)
+    }
+
+    /// Before anything is sent: a run in an image that is not there would only fail later.
+    pub(crate) fn check_image(&mut self, plan: &Plan) -> Result<(), CommandError> {
+        let Some(image) = submit::image_at_site(plan) else { return Ok(()) };
+        let target = plan.target.clone();
+        match submit::missing_image(self.pipe()?, image)? {
+            Some(why) => Err(SubmitError::Refused { target, why }.into()),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn ask(&mut self) -> Result<Known, CommandError> {

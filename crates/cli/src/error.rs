@@ -157,7 +157,6 @@ impl From<SubmitError> for CommandError {
             SubmitError::Ledger(error) => error.into(),
             SubmitError::Arguments { .. } => Self::of(Exit::Settings, &error),
             SubmitError::Kind { .. } => Self::of(Exit::Refused, &error).hint("`--on local` runs it on this machine"),
-            SubmitError::Image { .. } => Self::of(Exit::Refused, &error).hint("take `image` out to run it bare"),
             SubmitError::InPlace { .. } => Self::of(Exit::Settings, &error).hint("`--on local` runs it here"),
             SubmitError::Refused { .. } => Self::of(Exit::Refused, &error),
             SubmitError::Transfer(error) => error.into(),

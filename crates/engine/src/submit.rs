@@ -1,6 +1,8 @@
 //! From a job to runs in the ledger. Planning touches nothing; carrying out writes the snapshot, then the ledger,
 //! and nothing else: from there on the yardmaster sees to it.
 
+mod around;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,13 +15,14 @@ use trainyard_core::id::{Digest, RunId};
 use trainyard_core::plan::arguments::{ArgumentError, Invocation, command_line};
 use trainyard_core::plan::slurm::{self, Facts};
 use trainyard_core::run::{Policy, Run};
-use trainyard_core::spec::{JobSpec, ResumeBy, SlurmSpec, TargetKind, TargetSpec};
+use trainyard_core::spec::{ImageSpec, JobSpec, ResumeBy, SlurmSpec, TargetKind, TargetSpec};
 use trainyard_core::template::Values;
 use trainyard_core::time::Span;
 use trainyard_core::value::Params;
 
 use crate::home::{Home, locate};
 use crate::ledger::{Batch, Ledger, LedgerError, NewRun};
+use crate::pipe::{Pipe, PipeError};
 use crate::provenance::{Provenance, inquire};
 use crate::site::{Known, Shipment, SitePlan, depot_of, script};
 use crate::snapshot::{self, Rules, SnapshotError};
@@ -32,6 +35,8 @@ pub struct Wish<'a> {
     pub project: &'a Path,
     pub rules: Rules,
     pub job: &'a JobSpec,
+    /// The one the job names.
+    pub image: Option<&'a ImageSpec>,
     pub target: &'a TargetSpec,
     pub seeds: Vec<u64>,
     /// The readable name; the job's own when none is given.
@@ -77,8 +82,6 @@ pub enum SubmitError {
     Arguments { job: String, source: ArgumentError },
     #[error("target `{target}` is of kind `{kind}`, which this yard cannot run on yet")]
     Kind { target: String, kind: &'static str },
-    #[error("job `{job}` runs in an image, which this yard cannot do yet")]
-    Image { job: String },
     #[error("`jobs.{job}`: `in-place` runs in the folder of this machine, and `{target}` is another")]
     InPlace { job: String, target: String },
     #[error("`{target}` would not run it: {why}")]
@@ -96,9 +99,8 @@ pub enum SubmitError {
 /// Checks everything that can be checked here. `facts` is what is known of a SLURM site.
 pub fn plan(wish: &Wish<'_>, home: &Home, facts: Option<&Facts>) -> Result<Plan, SubmitError> {
     let destination = destination(wish, home, facts)?;
-    if wish.job.image.is_some() {
-        return Err(SubmitError::Image { job: wish.job.name.clone() });
-    }
+    let refused = |why: String| SubmitError::Refused { target: wish.target.name.clone(), why };
+    let job = around::surround(wish, facts).map_err(refused)?;
     if wish.job.in_place && wish.seeds.len() > 1 {
         return Err(SubmitError::SharedFolder { job: wish.job.name.clone() });
     }
@@ -110,7 +112,7 @@ pub fn plan(wish: &Wish<'_>, home: &Home, facts: Option<&Facts>) -> Result<Plan,
         project: wish.project.to_owned(),
         rules: wish.rules.clone(),
         cache: home.scan_cache(wish.project),
-        job: wish.job.clone(),
+        job,
         target: wish.target.name.clone(),
         destination,
         extra: wish.extra.clone(),
@@ -247,6 +249,30 @@ pub fn scripts(plan: &Plan, known: Option<&Known>) -> Result<Vec<String>, String
     };
     plan.runs.chunks(pack.saturating_mul(most)).map(of_portion).collect()
 }
+
+/// The image that a site has to have for this, as a path there.
+pub fn image_at_site(plan: &Plan) -> Option<&str> {
+    let container = plan.job.around.container.as_ref()?;
+    matches!(plan.destination, Destination::Site(_)).then_some(container.image.as_str())
+}
+
+/// Why the site cannot use the image, if so: asked there, before anything is sent.
+pub fn missing_image(pipe: &mut Pipe, image: &str) -> Result<Option<String>, PipeError> {
+    let words = ["sh", "-c", LOOK_FOR_IMAGE, "sh", image];
+    let ran = pipe.run(&words.map(str::to_owned), &[], &BTreeMap::new(), IMAGE_PATIENCE)?;
+    let why = ran.stdout().trim().to_owned();
+    Ok((!why.is_empty()).then(|| format!("the image {image} {why}")))
+}
+
+/// Says what is wrong with it, or nothing.
+const LOOK_FOR_IMAGE: &str = r#"
+image=$1
+case $image in '~/'*) image=$HOME/${image#'~/'};; esac
+if [ ! -e "$image" ]; then echo 'is not there; copy it there, or correct `sif`'
+elif [ ! -r "$image" ]; then echo 'is there, but you may not read it'
+elif [ ! -s "$image" ]; then echo 'is there, but empty'; fi
+"#;
+const IMAGE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Puts the code where the runs will find it. Interrupted, it leaves nothing but contents that the next try need not send.
 pub fn deliver(plan: &Plan, courier: &mut dyn Courier) -> Result<Delivered, SubmitError> {

@@ -1,6 +1,7 @@
 //! For tests only: a yard of its own in a temporary home, real engines on loopback, waiting for conditions, and what is
 //! left running.
 
+pub mod apptainer;
 pub mod census;
 pub mod conformance;
 mod forwarder;

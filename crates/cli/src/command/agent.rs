@@ -1,5 +1,6 @@
 //! `yard agent …`: this program at the site. Not for people.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -33,6 +34,14 @@ enum Task {
         parcel: String,
         #[arg(long)]
         group: u32,
+    },
+    /// Runs a program as one of several processes of a run
+    #[command(name = "task")]
+    OneOfSeveral {
+        #[arg(long)]
+        step: PathBuf,
+        #[arg(last = true)]
+        argv: Vec<OsString>,
     },
     /// Hands a parcel to SLURM; secrets on standard input
     Post {
@@ -83,6 +92,10 @@ impl Agent {
             Task::Lane => trainyard_agent::lane::serve()?,
             Task::Parcel { depot, parcel, group } => {
                 let code = trainyard_agent::allocation::serve(&Depot::new(depot), &parcel, group)?;
+                return Ok(Exit::Job(u8::try_from(code).unwrap_or(1)));
+            }
+            Task::OneOfSeveral { step, argv } => {
+                let code = trainyard_agent::task::run(&step, &argv)?;
                 return Ok(Exit::Job(u8::try_from(code).unwrap_or(1)));
             }
             Task::Post { depot, parcel, name } => {

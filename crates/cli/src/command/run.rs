@@ -70,6 +70,7 @@ impl Run {
             return self.show_plan(context, &plan, known.as_ref());
         }
         let secrets = secrets_of(job)?;
+        errand.check_image(&plan)?;
         let mut ledger = context.ledger()?;
         let delivered = submit::deliver(&plan, &mut errand)?;
         let ids = submit::record(plan, delivered, &mut ledger)?;
@@ -129,6 +130,7 @@ impl Run {
             project: &project.folder,
             rules: rules(config),
             job,
+            image: job.image.as_ref().and_then(|name| config.images.get(name)),
             target,
             seeds,
             name: self.name.clone(),

@@ -3,11 +3,14 @@
 
 mod bringing;
 mod cleaning;
+mod containers;
 mod doubt;
 mod faults;
 mod journey;
 mod machine;
 mod resume;
+mod scratch;
 mod seeds;
+mod several;
 mod site;
 mod taken;

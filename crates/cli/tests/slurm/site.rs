@@ -1,7 +1,7 @@
 //! A yard that has a cluster.
 
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use trainyard_testkit::slurm::{Row, Slurm};
 use trainyard_testkit::{Login, Yard};
@@ -28,12 +28,8 @@ impl<'a> Site<'a> {
 
     pub(crate) fn with_depot(slurm: &'a Slurm, jobs: &str, target: &str, depot: Option<PathBuf>) -> Self {
         let login = Login::start(Some(slurm));
-        let (host, depot) = (login.host(), depot.unwrap_or_else(|| login.home().join("depot")));
-        let file = format!(
-            "{jobs}\n[targets.euler]\nkind = \"slurm\"\nhost = \"{host}\"\ndepot = \"{}\"\n{target}\n",
-            depot.display()
-        );
-        let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &file);
+        let depot = depot.unwrap_or_else(|| login.home().join("depot"));
+        let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &file(&login, &depot, jobs, target));
         yard.set("YARD_SSH", &login.ssh_command());
         yard.set("YARD_PACE", "300");
         yard.hide(login.home());
@@ -64,4 +60,21 @@ impl<'a> Site<'a> {
         let file = std::fs::read_to_string(&path).unwrap();
         std::fs::write(path, format!("{jobs}\n{file}")).unwrap();
     }
+
+    /// Another project file.
+    pub(crate) fn rewrite(&mut self, jobs: &str, target: &str) {
+        self.yard.write("trainyard.toml", &file(&self.login, &self.login.home().join("depot"), jobs, target));
+    }
+
+    /// More keys of the target, which stands last.
+    pub(crate) fn add(&mut self, keys: &str) {
+        let path = self.yard.project().join("trainyard.toml");
+        let text = std::fs::read_to_string(path).expect("a project file");
+        self.yard.write("trainyard.toml", &format!("{text}{keys}"));
+    }
+}
+
+fn file(login: &Login<'_>, depot: &Path, jobs: &str, target: &str) -> String {
+    let host = login.host();
+    format!("{jobs}\n[targets.euler]\nkind = \"slurm\"\nhost = \"{host}\"\ndepot = \"{}\"\n{target}\n", depot.display())
 }

@@ -1,6 +1,8 @@
 //! JobSpec and facts → what is sent: pure text and values.
 
 pub mod arguments;
+pub mod container;
+pub mod expand;
 pub mod hydra;
 pub mod slots;
 pub mod slurm;

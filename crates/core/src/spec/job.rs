@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::target::{Container, Writable};
 use crate::template::Size;
 use crate::time::Span;
 use crate::value::Params;
@@ -49,6 +50,31 @@ pub struct JobSpec {
     pub grace: Span,
     pub resume: ResumeSpec,
     pub metrics: Vec<MetricSource>,
+    /// What its target adds; nothing until it is planned for one.
+    #[serde(default)]
+    pub around: Around,
+}
+
+/// What a program is surrounded with at its target.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Around {
+    pub container: Option<Contained>,
+    /// A folder on the machine's own disk to work in; may hold variables, which are known there only.
+    pub scratch: Option<String>,
+}
+
+/// An image, and how a program is put into it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contained {
+    /// One that runs finished images: never Docker, Podman or none.
+    pub by: Container,
+    /// A path at the target.
+    pub image: String,
+    /// `SOURCE`, `SOURCE:INSIDE` or `SOURCE:INSIDE:OPTIONS`; may hold variables.
+    pub binds: Vec<String>,
+    pub writable: Writable,
+    /// Paths in the image that are kept from run to run.
+    pub cache: Vec<String>,
 }
 
 /// A job of an older ledger ran on one node.

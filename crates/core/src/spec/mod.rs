@@ -29,7 +29,8 @@ pub use config::{Config, ProjectSpec};
 pub use emit::Entry;
 pub use image::{ImageSpec, Login};
 pub use job::{
-    Command, Gpus, JobSpec, MetricSource, ParamStyle, ResumeReason, ResumeSpec, SecretRef, Setting, Signal, Tasks, Warn,
+    Around, Command, Contained, Gpus, JobSpec, MetricSource, ParamStyle, ResumeReason, ResumeSpec, SecretRef, Setting,
+    Signal, Tasks, Warn,
 };
 pub(crate) use nearest::nearest;
 pub use origin::Origin;

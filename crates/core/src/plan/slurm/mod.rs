@@ -8,6 +8,7 @@ mod moment;
 mod queue;
 mod script;
 mod state;
+mod step;
 mod submit;
 mod text;
 mod words;
@@ -20,6 +21,7 @@ pub use queue::{
 };
 pub use script::{Array, Directive, PlanError, Script, Wanted};
 pub use state::{Interruption, SlurmState, StateClass};
+pub use step::{rendezvous_port, step};
 pub use submit::{requeue, submit, successor};
 pub use text::DirectiveError;
 pub use words::{Explained, Waiting, explain, waiting};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::spec::image::ImageSpec;
-use crate::spec::job::{Command, JobSpec, MetricSource, ResumeSpec, Warn};
+use crate::spec::job::{Around, Command, JobSpec, MetricSource, ResumeSpec, Warn};
 use crate::spec::problem::Problem;
 use crate::spec::read::{Choice, Reader, Seeds, Size};
 
@@ -34,6 +34,7 @@ pub(super) fn job(name: &str, job: &Reader<'_>, images: &BTreeMap<String, ImageS
         grace: job.need("grace")?,
         resume: resume(job)?,
         metrics: metrics(job)?,
+        around: Around::default(),
     })
 }
 
