@@ -20,7 +20,7 @@ use crate::overseer::Overseer;
 use crate::scratch::Keeper;
 use crate::view::View;
 use crate::watch::{self, Watched};
-use crate::{claim, work};
+use crate::{claim, scratch, work};
 
 /// The attempt was not taken on; nothing was executed.
 #[derive(Debug, thiserror::Error)]
@@ -213,6 +213,8 @@ fn earlier_checkpoint(order: &Order, finder: &Finder) -> Option<String> {
     let folder = order.depot.run(order.run).attempt(before);
     match read_json::<AttemptResult>(&folder.result()) {
         Some(result) => result.checkpoint,
+        // What came back from scratch is whole, however short before the end.
+        None if scratch::is_wanted(order) => finder.newest(&Doubt::default()),
         None => finder.newest_of_the_dead(folder.last_sign()),
     }
 }
