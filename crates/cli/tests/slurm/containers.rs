@@ -131,13 +131,14 @@ fn a_runtime_that_the_node_lacks_is_named() {
 
 #[test]
 fn this_machine_says_what_it_lacks() {
-    let mut site = Site::new(Slurm::shared(), "[image]\nsif = 'no.sif'\n[jobs.train]\ncommand = ['true']\n", "");
-    let ran = site.run(&["run", "train"]);
+    let file = "[image]\nsif = 'no.sif'\n[jobs.train]\ncommand = ['true']\n";
+    let mut yard = trainyard_testkit::Yard::new(env!("CARGO_BIN_EXE_yard"), file);
+    let ran = yard.run(&["run", "train"]);
     assert_eq!(ran.exit, 5, "{ran:?}");
     assert!(ran.stderr.contains("no.sif cannot be read"), "{ran:?}");
-    site.write("no.sif", "x");
-    site.yard.set("PATH", "/nonexistent");
-    let ran = site.run(&["run", "train"]);
+    yard.write("no.sif", "x");
+    yard.set("PATH", "/nonexistent");
+    let ran = yard.run(&["run", "train"]);
     assert_eq!(ran.exit, 5, "{ran:?}");
     assert!(ran.stderr.contains("neither `apptainer` nor `singularity`"), "{ran:?}");
 }
