@@ -6,5 +6,6 @@ mod faults;
 mod journey;
 mod machine;
 mod resume;
+mod secrets;
 mod site;
 mod taken;

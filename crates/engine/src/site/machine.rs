@@ -26,6 +26,12 @@ pub struct Standing {
     pub waits: Option<String>,
 }
 
+/// How the machine's yardmaster knows a secret that came with a parcel: no two parcels share one, and no variable of a
+/// shell has such a name.
+pub fn secret_key(parcel: &str, name: &str) -> String {
+    format!("{parcel}/{name}")
+}
+
 #[derive(Debug)]
 pub struct Machine {
     pipe: Pipe,
