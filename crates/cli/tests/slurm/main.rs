@@ -1,11 +1,15 @@
 //! Laptop → jump host → login node → SLURM, all of them real, as an unprivileged user.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod books;
 mod bringing;
+mod conformance;
 mod faults;
 mod journey;
 mod machine;
+mod quoting;
 mod resume;
 mod secrets;
 mod site;
 mod taken;
+mod versions;

@@ -73,8 +73,8 @@ impl Site for Machine {
     fn observe(&mut self, asked: &[Asked]) -> Result<Vec<Seen>, PipeError> {
         let questions: Vec<Question> = asked.iter().map(|it| Question { run: it.run, known: it.known }).collect();
         let told: Vec<Standing> = self.ask(&["queue", "report"], &questions)?;
-        let mut told: HashMap<RunId, Standing> = told.into_iter().map(|it| (it.finding.run, it)).collect();
-        Ok(asked.iter().map(|it| seen(it.run, told.remove(&it.run))).collect())
+        let told: HashMap<RunId, Standing> = told.into_iter().map(|it| (it.finding.run, it)).collect();
+        Ok(asked.iter().map(|it| seen(it.run, told.get(&it.run).cloned())).collect())
     }
 
     fn cancel(&mut self, asked: &[Asked], _insist: bool) -> Result<(), PipeError> {
