@@ -192,3 +192,14 @@ fn a_run_that_waits_at_a_site_is_cancelled_there() {
     let here = reported(&asked.next, &running(on(&[])));
     assert_eq!(here.state, asked.next.state, "until the site says that it has ended");
 }
+
+#[test]
+fn a_run_that_a_site_ended_before_its_first_attempt_has_ended() {
+    let there = Run::new(on(&[]), Instant(0));
+    let sent = decide(&there, &Event::Placed, Instant(1)).next;
+    let asked = decide(&sent, &Event::CancelAsked, Instant(3)).next;
+    let cancelled = decide(&there, &Event::CancelAsked, Instant(4)).next;
+    assert!(matches!(reported(&asked, &cancelled).state, State::Cancelled { .. }));
+    let refused = decide(&there, &Event::Refused { why: "too large".to_owned() }, Instant(4)).next;
+    assert!(matches!(reported(&sent, &refused).state, State::Failed { .. }));
+}

@@ -7,15 +7,16 @@ use std::time::Duration;
 use trainyard_agent::depot::Depot;
 use trainyard_agent::disk::now;
 use trainyard_agent::look::{Finding, Question};
-use trainyard_agent::order::{AttemptResult, Status};
+use trainyard_agent::order::{AttemptResult, Secrets, Status};
 use trainyard_agent::parcel::{Member, Parcel, Scheduler};
 use trainyard_agent::process::run_limited_with;
 use trainyard_agent::site::SiteState;
 use trainyard_core::id::RunId;
 use trainyard_core::run::State;
+use trainyard_core::spec::{JobSpec, SecretRef, Setting};
 
 use crate::ledger::{Batch, Ledger, LedgerError, NewRun, Request, RunRow};
-use crate::site::Standing;
+use crate::site::{Standing, secret_key};
 use crate::target::Declared;
 
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +54,7 @@ pub fn add(ledger: &mut Ledger, depot: &Depot, parcel: &str, env: BTreeMap<Strin
         target: "local".to_owned(),
         declared: Declared { cpus: *cpus, memory: *memory, gpus: gpus.clone() },
         depot: depot.clone(),
-        job: parcel.job.clone(),
+        job: with_own_secrets(&parcel),
         source: parcel.source.clone(),
         env,
         extra: parcel.extra.clone(),
@@ -61,6 +62,22 @@ pub fn add(ledger: &mut Ledger, depot: &Depot, parcel: &str, env: BTreeMap<Strin
         provenance: None,
     };
     Ok(ledger.submit(&batch, &new, now())?)
+}
+
+/// Where the sender found a secret means nothing here: its value came beside the parcel.
+fn with_own_secrets(parcel: &Parcel) -> JobSpec {
+    let mut job = parcel.job.clone();
+    for (name, setting) in &mut job.env {
+        if let Setting::Secret(reference) = setting {
+            *reference = SecretRef::Env(secret_key(&parcel.id, name));
+        }
+    }
+    job
+}
+
+/// The values that came beside a parcel, under the names by which the yardmaster here is asked for them.
+pub fn secrets(parcel: &str, sent: Secrets) -> BTreeMap<String, String> {
+    sent.0.into_iter().map(|(name, value)| (secret_key(parcel, &name), value)).collect()
 }
 
 fn new_run(member: &Member) -> NewRun {
@@ -81,7 +98,8 @@ fn after(setup: &[String], env: BTreeMap<String, String>) -> Result<BTreeMap<Str
     }
     // Each line is read by itself, so that one that is no shell fails alone; what it prints is no part of the answer.
     let script = r#"for line do eval "$line" >&2 || { printf '%s' "$line" >&3; exit 1; }; done; env -0 >&3"#;
-    let shell = if std::path::Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
+    let shell =
+        if rustix::fs::access("/bin/bash", rustix::fs::Access::EXEC_OK).is_ok() { "/bin/bash" } else { "/bin/sh" };
     let answer = format!("{script}\n");
     let words = [shell, "-c", &format!("exec 3>&1; {answer}"), "yard"].map(str::to_owned);
     let argv: Vec<String> = words.into_iter().chain(setup.iter().cloned()).collect();

@@ -1,115 +1,105 @@
-//! What every target must do, whatever system it speaks to. A target's own test calls [`all`] against the real thing.
+//! What everything that runs things must do, whatever system it speaks to. The test of a target calls [`all`] against the
+//! real system.
 
 use std::time::Duration;
 
-use trainyard_agent::depot::Depot;
-use trainyard_agent::order::{AttemptResult, Order, Secrets, Source};
-use trainyard_core::id::{RunId, Token};
+use trainyard_core::id::RunId;
 use trainyard_core::run::Outcome;
-use trainyard_core::spec::JobSpec;
-use trainyard_engine::target::{Handle, Observation, Stop, Target};
 
 use crate::processes;
+use crate::waiting::{eventually, within};
 
-/// A target under test, and how to make orders for it.
-pub struct Subject<'a> {
-    pub target: &'a dyn Target,
-    pub depot: Depot,
-    /// A snapshot that is in the depot.
-    pub source: Source,
-    /// A job whose command does not matter: it is replaced.
-    pub job: JobSpec,
+/// A target, or a site, and how to make it run something: each run has one attempt.
+pub trait Subject {
+    /// Sends a run with this command.
+    fn start(&mut self, command: &[&str]) -> RunId;
+    /// Sends it once more, as after an answer that was lost. Whether it is refused or taken for the first does not matter.
+    fn send_again(&mut self, run: RunId);
+    /// One question for all; the answers are in the order of the runs.
+    fn look(&mut self, runs: &[RunId]) -> Vec<Seen>;
+    /// A part of its log, and where to go on.
+    fn log(&mut self, run: RunId, from: u64) -> (Vec<u8>, u64);
+    /// # Panics
+    /// When it is an error.
+    fn stop(&mut self, run: RunId);
+    /// Takes away what a run that has ended left there.
+    ///
+    /// # Panics
+    /// When it is an error.
+    fn remove(&mut self, run: RunId);
+    /// Whether anything of a run lies there.
+    fn holds(&mut self, run: RunId) -> bool;
+    /// Makes the system unreachable, or reachable again. False when it is this machine, which always is.
+    fn be_away(&mut self, away: bool) -> bool;
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A name that no run has.
+pub fn new_run() -> RunId {
+    RunId(uuid::Uuid::now_v7())
+}
+
+/// What is known of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    Waiting,
+    Running,
+    Ended(Outcome),
+    /// It never was there.
+    Unknown,
+    /// Could not be found out now.
+    Doubt,
+}
 
 /// # Panics
-/// At the first thing the target does not do.
-pub async fn all(subject: &Subject<'_>) {
-    exit_status_arrives(subject).await;
-    hostile_arguments_arrive(subject).await;
-    one_question_for_all(subject).await;
-    a_second_submission_finds_the_first(subject).await;
-    stopping_twice_is_no_error(subject).await;
-    everything_dies_with_the_run(subject).await;
-    an_unknown_attempt_never_ran(subject).await;
-    a_log_is_read_on_from_where_it_was_left(subject).await;
-    what_is_removed_is_gone(subject).await;
+/// At the first thing that is not done.
+pub fn all(subject: &mut dyn Subject) {
+    exit_status_arrives(subject);
+    hostile_arguments_arrive(subject);
+    one_question_for_all(subject);
+    a_second_submission_executes_nothing(subject);
+    stopping_twice_is_no_error(subject);
+    everything_dies_with_the_run(subject);
+    an_unknown_run_never_ran(subject);
+    a_log_is_read_on_from_where_it_was_left(subject);
+    unreachable_is_not_ended(subject);
+    what_is_removed_is_gone(subject);
 }
 
-impl Subject<'_> {
-    fn order(&self, command: &[&str]) -> Order {
-        let run = RunId(uuid::Uuid::now_v7());
-        let mut job = self.job.clone();
-        job.command = trainyard_core::spec::Command::Argv(command.iter().map(|part| (*part).to_owned()).collect());
-        Order {
-            depot: self.depot.clone(),
-            run,
-            name: "conformance".to_owned(),
-            attempt: 1,
-            token: Token::new(run, 1),
-            job,
-            seed: None,
-            params: Default::default(),
-            extra: Vec::new(),
-            source: self.source.clone(),
-            env: [("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())].into(),
-            devices: Vec::new(),
-            lease: None,
-        }
+impl dyn Subject + '_ {
+    fn look_at(&mut self, run: RunId) -> Seen {
+        self.look(&[run]).pop().expect("one answer for one run")
     }
 
-    async fn submit(&self, order: Order) -> Handle {
-        self.target.submit(order, Secrets::default()).await.expect("the target takes it")
+    fn outcome(&mut self, run: RunId) -> Outcome {
+        within(Duration::from_secs(120), "the end of a run", || match self.look_at(run) {
+            Seen::Ended(outcome) => Some(outcome),
+            _ => None,
+        })
     }
 
-    async fn start(&self, command: &[&str]) -> Handle {
-        self.submit(self.order(command)).await
-    }
-
-    async fn look(&self, handle: &Handle) -> Observation {
-        let mut seen = self.target.observe(std::slice::from_ref(handle)).await.expect("the target answers");
-        seen.pop().expect("one answer for one handle")
-    }
-
-    async fn result(&self, handle: &Handle) -> AttemptResult {
-        let ended = async {
-            loop {
-                if let Observation::Ended { result } = self.look(handle).await {
-                    return *result;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, ended).await.expect("the attempt ends")
+    fn wait_for(&mut self, run: RunId, seen: &Seen) {
+        eventually(&format!("a run to be {seen:?}"), || (self.look_at(run) == *seen).then_some(()));
     }
 
     /// Waits until the log holds this.
-    async fn log_with(&self, handle: &Handle, text: &str) -> String {
-        let found = async {
-            loop {
-                let chunk = self.target.logs(handle, 0).await.expect("the target has a log");
-                let log = String::from_utf8_lossy(&chunk.bytes).into_owned();
-                if log.contains(text) {
-                    return log;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("no {text} in the log of {handle:?}"))
+    fn log_with(&mut self, run: RunId, text: &str) -> String {
+        eventually(&format!("{text} in the log"), || {
+            let log = String::from_utf8_lossy(&self.log(run, 0).0).into_owned();
+            log.contains(text).then_some(log)
+        })
     }
 }
 
-async fn exit_status_arrives(subject: &Subject<'_>) {
-    for code in [0, 3, 255] {
-        let handle = subject.start(&["sh", "-c", &format!("exit {code}")]).await;
-        assert_eq!(subject.result(&handle).await.outcome, Outcome::Exited { code });
+fn exit_status_arrives(subject: &mut dyn Subject) {
+    let runs = [0, 3, 255].map(|code| (code, subject.start(&["sh", "-c", &format!("exit {code}")])));
+    let killed = subject.start(&["sh", "-c", "kill -9 $$"]);
+    for (code, run) in runs {
+        assert_eq!(subject.outcome(run), Outcome::Exited { code });
     }
-    let handle = subject.start(&["sh", "-c", "kill -9 $$"]).await;
-    assert_eq!(subject.result(&handle).await.outcome, Outcome::Killed { signal: 9 });
+    assert_eq!(subject.outcome(killed), Outcome::Killed { signal: 9 });
 }
 
-async fn hostile_arguments_arrive(subject: &Subject<'_>) {
+fn hostile_arguments_arrive(subject: &mut dyn Subject) {
     let hostile = [
         "k={{name:default,x:1}}",
         "[a, b]",
@@ -127,78 +117,90 @@ async fn hostile_arguments_arrive(subject: &Subject<'_>) {
     ];
     let mut command = vec!["sh", "-c", "for a; do printf '%s|' \"$a\"; done; echo end", "sh"];
     command.extend(hostile);
-    let handle = subject.start(&command).await;
+    let run = subject.start(&command);
     let expected: String = hostile.iter().map(|part| part.replace("{{", "{").replace("}}", "}") + "|").collect();
-    assert_eq!(subject.log_with(&handle, "end").await, format!("{expected}end\n"));
-    subject.result(&handle).await;
+    assert_eq!(subject.log_with(run, "end"), format!("{expected}end\n"));
+    subject.outcome(run);
 }
 
-async fn one_question_for_all(subject: &Subject<'_>) {
-    let running = subject.start(&["sleep", "971"]).await;
-    let ended = subject.start(&["true"]).await;
-    subject.result(&ended).await;
-    let seen = subject.target.observe(&[ended.clone(), running.clone(), ended]).await.expect("the target answers");
-    assert!(
-        matches!(seen[..], [Observation::Ended { .. }, Observation::Running { .. }, Observation::Ended { .. }]),
-        "{seen:?}"
-    );
-    subject.target.stop(&running, Stop::Now).await.expect("it can be stopped");
-    subject.result(&running).await;
+fn one_question_for_all(subject: &mut dyn Subject) {
+    let running = subject.start(&["sleep", "971"]);
+    let ended = subject.start(&["true"]);
+    subject.outcome(ended);
+    subject.wait_for(running, &Seen::Running);
+    let done = Seen::Ended(Outcome::Exited { code: 0 });
+    assert_eq!(subject.look(&[ended, running, ended]), [done.clone(), Seen::Running, done]);
+    subject.stop(running);
+    subject.outcome(running);
 }
 
-async fn a_second_submission_finds_the_first(subject: &Subject<'_>) {
-    let order = subject.order(&["sh", "-c", "echo once; sleep 0.2"]);
-    let first = subject.submit(order.clone()).await;
-    subject.log_with(&first, "once").await;
-    let found = subject.target.find(&order.token).await.expect("the target answers");
-    assert_eq!(found.as_ref().map(|handle| &handle.token), Some(&first.token));
-    // Whether it is refused or taken for the first does not matter; it must not execute again.
-    drop(subject.target.submit(order, Secrets::default()).await);
-    subject.result(&first).await;
-    assert_eq!(subject.log_with(&first, "once").await, "once\n");
+fn a_second_submission_executes_nothing(subject: &mut dyn Subject) {
+    let run = subject.start(&["sh", "-c", "echo once; sleep 0.2"]);
+    subject.log_with(run, "once");
+    subject.send_again(run);
+    subject.outcome(run);
+    subject.send_again(run);
+    assert_eq!(subject.outcome(run), Outcome::Exited { code: 0 });
+    assert_eq!(subject.log_with(run, "once"), "once\n");
 }
 
-async fn stopping_twice_is_no_error(subject: &Subject<'_>) {
-    let handle = subject.start(&["sleep", "972"]).await;
+fn stopping_twice_is_no_error(subject: &mut dyn Subject) {
+    let run = subject.start(&["sleep", "972"]);
+    subject.wait_for(run, &Seen::Running);
     for _ in 0..2 {
-        subject.target.stop(&handle, Stop::Gently).await.expect("stopping is no error");
+        subject.stop(run);
     }
-    assert_eq!(subject.result(&handle).await.outcome, Outcome::Stopped);
-    subject.target.stop(&handle, Stop::Gently).await.expect("nor is stopping what has ended");
+    assert_eq!(subject.outcome(run), Outcome::Stopped);
+    // Nor is stopping what has ended.
+    subject.stop(run);
+    assert_eq!(subject.look_at(run), Seen::Ended(Outcome::Stopped));
 }
 
-async fn everything_dies_with_the_run(subject: &Subject<'_>) {
-    let handle = subject.start(&["sh", "-c", "setsid sh -c 'sleep 973 & sleep 974' & echo up; sleep 975"]).await;
-    subject.log_with(&handle, "up").await;
-    subject.target.stop(&handle, Stop::Now).await.expect("it can be stopped");
-    subject.result(&handle).await;
-    assert_eq!(processes::with_environment(&format!("YARD_RUN={}", handle.run)), Vec::<i32>::new());
+fn everything_dies_with_the_run(subject: &mut dyn Subject) {
+    let run = subject.start(&["sh", "-c", "setsid sh -c 'sleep 973 & sleep 974' & echo up; sleep 975"]);
+    subject.log_with(run, "up");
+    let alive = || processes::with_environment(&format!("YARD_RUN={run}"));
+    eventually("grandchildren", || (alive().len() >= 4).then_some(()));
+    subject.stop(run);
+    subject.outcome(run);
+    assert_eq!(alive(), Vec::<i32>::new());
 }
 
-async fn an_unknown_attempt_never_ran(subject: &Subject<'_>) {
-    let order = subject.order(&["true"]);
-    assert_eq!(subject.target.find(&order.token).await.expect("the target answers"), None);
-    let handle = Handle { depot: subject.depot.clone(), run: order.run, attempt: 1, token: order.token };
-    let seen = subject.look(&handle).await;
-    assert!(matches!(seen, Observation::NeverStarted | Observation::Gone), "{seen:?}");
-    subject.target.stop(&handle, Stop::Gently).await.expect("stopping what was never there is no error");
+fn an_unknown_run_never_ran(subject: &mut dyn Subject) {
+    let unknown = new_run();
+    assert_eq!(subject.look_at(unknown), Seen::Unknown);
+    // Stopping what was never there is no error.
+    subject.stop(unknown);
+    assert_eq!(subject.look_at(unknown), Seen::Unknown);
 }
 
-async fn a_log_is_read_on_from_where_it_was_left(subject: &Subject<'_>) {
-    let handle = subject.start(&["sh", "-c", "echo one; echo two"]).await;
-    subject.log_with(&handle, "two").await;
-    let chunk = subject.target.logs(&handle, 4).await.expect("the target has a log");
-    assert_eq!((chunk.bytes.as_slice(), chunk.next), (&b"two\n"[..], 8));
-    let rest = subject.target.logs(&handle, 8).await.expect("the target has a log");
-    assert_eq!((rest.bytes.len(), rest.next), (0, 8));
-    subject.result(&handle).await;
+fn a_log_is_read_on_from_where_it_was_left(subject: &mut dyn Subject) {
+    let run = subject.start(&["sh", "-c", "echo one; echo two"]);
+    subject.log_with(run, "two");
+    assert_eq!(subject.log(run, 4), (b"two\n".to_vec(), 8));
+    assert_eq!(subject.log(run, 8), (Vec::new(), 8));
+    subject.outcome(run);
 }
 
-async fn what_is_removed_is_gone(subject: &Subject<'_>) {
-    let handle = subject.start(&["true"]).await;
-    subject.result(&handle).await;
+fn unreachable_is_not_ended(subject: &mut dyn Subject) {
+    let run = subject.start(&["sleep", "976"]);
+    subject.wait_for(run, &Seen::Running);
+    if subject.be_away(true) {
+        assert_eq!(subject.look_at(run), Seen::Doubt);
+        subject.be_away(false);
+    }
+    subject.wait_for(run, &Seen::Running);
+    subject.stop(run);
+    subject.outcome(run);
+}
+
+fn what_is_removed_is_gone(subject: &mut dyn Subject) {
+    let run = subject.start(&["echo", "x"]);
+    subject.outcome(run);
+    assert!(subject.holds(run));
     for _ in 0..2 {
-        subject.target.remove(&handle).await.expect("it can be removed, also twice");
+        subject.remove(run);
     }
-    assert_eq!(subject.target.find(&handle.token).await.expect("the target answers"), None);
+    assert!(!subject.holds(run));
+    assert_eq!(subject.log(run, 0).0, b"");
 }

@@ -27,7 +27,10 @@ impl<'a> Login<'a> {
     /// # Panics
     /// When it does not come up.
     pub fn start(cluster: Option<&'a Slurm>) -> Self {
-        let own = Stage::new(None);
+        Self::on(Stage::new(None), cluster)
+    }
+
+    fn on(own: Stage, cluster: Option<&'a Slurm>) -> Self {
         let stage = cluster.map_or(&own, Slurm::stage);
         let user = stage.add_user();
         let guest = own.add_user();
@@ -50,6 +53,16 @@ impl<'a> Login<'a> {
         access.write_config(&guest);
         access.know_hosts();
         access
+    }
+
+    /// A plain machine that has nothing but `sh`.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn without_bash() -> Self {
+        let own = Stage::new(None);
+        own.take_away("/bin/bash");
+        Self::on(own, None)
     }
 
     fn stage(&self) -> &Stage {

@@ -55,6 +55,7 @@ for file in hosts passwd shadow group; do
     [ -e "$root/etc/$file" ] || : >"$root/etc/$file"
     mount --bind "$stage/etc/$file" "$root/etc/$file"
 done
+while read -r file; do mount --bind "$stage/etc/absent" "$root$file"; done <"$stage/etc/absent"
 mount --bind "$stage/boot/$host" "$root/proc/sys/kernel/random/boot_id"
 hostname "$host"
 [ -z "$root" ] || exec chroot "$root" sh -c 'cd "$0" 2>/dev/null || cd /; exec "$@"' "$PWD" "$@"
@@ -104,6 +105,7 @@ impl Stage {
             std::fs::copy(machine, stage.etc(name)).expect("a file of /etc");
         }
         stage.write("shadow", "");
+        stage.write("absent", "");
         std::fs::write(stage.folder.join("pids"), "").expect("a list");
         if !geteuid().is_root() {
             stage.move_home();
@@ -145,6 +147,14 @@ impl Stage {
         std::fs::write(self.etc(name), text).expect("a file of the stage");
     }
 
+    /// Whoever comes on from now on does not find this program, whose place it is.
+    pub fn take_away(&self, program: &str) {
+        self.append("absent", &format!("{program}\n"));
+        if !geteuid().is_root() {
+            self.move_home();
+        }
+    }
+
     /// Names of loopback addresses, for everybody on the stage.
     pub fn name_hosts(&self, names: &[(String, String)]) {
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -167,10 +177,15 @@ impl Stage {
         let home = self.folder.join("home").join(&name);
         std::fs::create_dir_all(&home).expect("a home");
         chown(&home, Some(uid), Some(uid)).expect("a home of theirs");
-        self.append("passwd", &format!("{name}:x:{uid}:{uid}::{}:/bin/bash\n", home.display()));
+        self.append("passwd", &format!("{name}:x:{uid}:{uid}::{}:{}\n", home.display(), self.shell()));
         self.append("group", &format!("{name}:x:{uid}:\n"));
         self.let_in(&name);
         User { name, uid, gid: uid, home }
+    }
+
+    fn shell(&self) -> &'static str {
+        let absent = std::fs::read_to_string(self.etc("absent")).expect("a list");
+        if absent.contains("bash") { "/bin/sh" } else { "/bin/bash" }
     }
 
     fn ourselves(&self) -> User {
@@ -190,7 +205,7 @@ impl Stage {
         let others: String = others.map(|line| format!("{line}\n")).collect();
         let User { name, uid, gid, home } = me;
         self.let_in(&name);
-        self.write("passwd", &format!("{name}:x:{uid}:{gid}::{}:/bin/bash\n{others}", home.display()));
+        self.write("passwd", &format!("{name}:x:{uid}:{gid}::{}:{}\n{others}", home.display(), self.shell()));
     }
 
     /// No password fits, but the account is not locked (`!`), which sshd would refuse.

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use trainyard_agent::depot::Depot;
 use trainyard_agent::look::Question;
-use trainyard_agent::order::Secrets;
 use trainyard_core::id::RunId;
 use trainyard_engine::queue::{self, QueueError};
 
@@ -43,9 +42,13 @@ impl Queue {
         let mut ledger = context.ledger()?;
         match self.task {
             Task::Add { parcel } => {
-                let secrets: Secrets = input()?;
+                let secrets = queue::secrets(&parcel, input()?);
+                if !secrets.is_empty() {
+                    // Before the runs are there: another's knock may have them started at once.
+                    context.knock(&secrets)?;
+                }
                 queue::add(&mut ledger, &Depot::new(self.depot.unwrap_or_default()), &parcel, env::handed_on())?;
-                context.knock(&secrets.0)?;
+                context.knock(&BTreeMap::new())?;
                 answer(context.printer, &())?;
             }
             Task::Report => {

@@ -169,10 +169,12 @@ fn accept(run: &Run, attempt: u32, now: Instant) -> Option<Move> {
     }
 }
 
-/// The site's word counts. A report from before the newest attempt is late, unless it tells of success: that stays true.
+/// The site's word counts. A report from before the newest attempt is late, unless it tells of success: that stays true;
+/// or of another end that came before the site had begun the newest one.
 fn adopt(run: &Run, site: &Run) -> Option<Move> {
     let succeeded = matches!(site.state, State::Succeeded { .. });
-    if site.last_attempt < run.last_attempt && !succeeded {
+    let unbegun = site.state.has_ended() && site.last_attempt + 1 == run.last_attempt;
+    if site.last_attempt < run.last_attempt && !succeeded && !unbegun {
         return None;
     }
     let state = match (&run.state, &site.state) {

@@ -26,6 +26,12 @@ pub struct Standing {
     pub waits: Option<String>,
 }
 
+/// How the machine's yardmaster knows a secret that came with a parcel: no two parcels share one, and no variable of a
+/// shell has such a name.
+pub fn secret_key(parcel: &str, name: &str) -> String {
+    format!("{parcel}/{name}")
+}
+
 #[derive(Debug)]
 pub struct Machine {
     pipe: Pipe,
@@ -67,8 +73,8 @@ impl Site for Machine {
     fn observe(&mut self, asked: &[Asked]) -> Result<Vec<Seen>, PipeError> {
         let questions: Vec<Question> = asked.iter().map(|it| Question { run: it.run, known: it.known }).collect();
         let told: Vec<Standing> = self.ask(&["queue", "report"], &questions)?;
-        let mut told: HashMap<RunId, Standing> = told.into_iter().map(|it| (it.finding.run, it)).collect();
-        Ok(asked.iter().map(|it| seen(it.run, told.remove(&it.run))).collect())
+        let told: HashMap<RunId, Standing> = told.into_iter().map(|it| (it.finding.run, it)).collect();
+        Ok(asked.iter().map(|it| seen(it.run, told.get(&it.run).cloned())).collect())
     }
 
     fn cancel(&mut self, asked: &[Asked], _insist: bool) -> Result<(), PipeError> {

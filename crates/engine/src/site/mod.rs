@@ -20,7 +20,7 @@ use trainyard_core::time::{Instant, Span};
 use crate::pipe::PipeError;
 use crate::target::{Declared, SubmitError};
 
-pub use machine::{Machine, Standing};
+pub use machine::{Machine, Standing, secret_key};
 pub use probe::Known;
 pub use slurm::{Slurm, job_name, script};
 pub use worker::{News, Reach, Task, Worker, depot_of, open};

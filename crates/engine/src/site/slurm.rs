@@ -159,11 +159,11 @@ impl Site for Slurm {
             it.begun || table.has_begun(it) || !matches!(standing, Some(InQueue::Waiting { .. }))
         };
         let wanted: Vec<&Asked> = asked.iter().zip(&standing).filter(worth_a_look).map(|(it, _)| it).collect();
-        let mut found = self.look(&wanted)?;
+        let found = self.look(&wanted)?;
         let seen = asked.iter().zip(standing).map(|(it, standing)| {
             // A line that could not be read may have been this run's: nothing follows from its absence.
             let queue = standing.unwrap_or(InQueue::Running);
-            Seen { run: it.run, queue, finding: found.remove(&it.run) }
+            Seen { run: it.run, queue, finding: found.get(&it.run).cloned() }
         });
         Ok(seen.collect())
     }

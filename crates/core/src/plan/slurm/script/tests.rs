@@ -269,40 +269,6 @@ env.GREETING = "it's $HOME"
     assert_eq!(said, ["echo 'unclosed", "it's $HOME", "a b", "ALL", "0"]);
 }
 
-/// What `sbatch` makes of our quotes, and of every kind of line at once.
-#[test]
-#[ignore = "needs a running SLURM, named by SLURM_CONF, with a node that has a GPU"]
-fn a_real_sbatch_reads_what_was_meant() {
-    let folder = std::env::temp_dir().display().to_string();
-    let hostile =
-        ["a b", "a #b", "it's", "q\"q", "b\\b", "$HOME `x` $(y)", "größe 🤖", "%j %% {a,b}", "-x", "a\\", "\"", "'\"'"];
-    for text in hostile {
-        let comment = quote::posix(&format!("--comment={text}")).unwrap();
-        let (mut job, mut target) = specs("gpus = 1\ncpus = 2\nmemory = '100MB'\ntime = '2m'\nresume.attempts = 2", "");
-        job.name = text.to_owned();
-        target.directives = vec!["--hold".to_owned(), comment];
-        let (facts, agent) = (Facts::default(), agent());
-        let wanted = Wanted {
-            job: &job,
-            target: &target,
-            facts: &facts,
-            name: "quotes",
-            parcel_folder: &folder,
-            agent: &agent,
-            array: Array::Groups { first: 0, last: 2, at_most: Some(1) },
-            mechanism: ResumeBy::Requeue,
-            secrets: &["WANDB_API_KEY".to_owned()],
-        };
-        let script = wanted.script().unwrap().to_string();
-        let (taken, answer) = through("sbatch", &["--parsable"], &script);
-        assert!(taken, "{answer}\n{script}");
-        let id = crate::plan::slurm::parse_submitted(&answer).unwrap().to_string();
-        let (_, read) = through("squeue", &["-h", "-j", &id, "-o", "%k"], "");
-        through("scancel", &[&id], "");
-        assert_eq!(read.trim_end_matches('\n'), text);
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
