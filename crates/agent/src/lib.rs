@@ -10,6 +10,7 @@ pub mod claim;
 pub mod crew;
 pub mod depot;
 pub mod disk;
+pub mod inspect;
 pub mod lane;
 mod launch;
 mod lessor;

@@ -8,3 +8,4 @@ mod machine;
 mod resume;
 mod site;
 mod taken;
+mod target;
