@@ -16,7 +16,7 @@ use trainyard_core::spec::{self, Command, JobSpec, Layer, TargetKind, TargetSpec
 
 use crate::home::Home;
 use crate::pipe::{Pipe, PipeError};
-use crate::site::{Asked, InQueue, Over, Place, Reach, Shipment, Site, open, parcel_id};
+use crate::site::{Asked, InQueue, Over, Place, Reach, Shipment, Site, job_name, open, parcel_id};
 use crate::snapshot::{self, Rules, Snapshot};
 use crate::submit::{self, Destination, Plan, Wish};
 use crate::transfer::{self, TransferError};
@@ -64,6 +64,8 @@ pub fn job(gpus: u32) -> Result<JobSpec, ProofError> {
 
 /// One that is dropped before [`Proof::end`] leaves its job to its minute and its files to `yard clean`.
 pub struct Proof<'a> {
+    reach: &'a Reach,
+    target: &'a TargetSpec,
     pipe: &'a mut Pipe,
     site: Box<dyn Site>,
     asked: Asked,
@@ -79,9 +81,9 @@ pub struct Proof<'a> {
 impl<'a> Proof<'a> {
     /// Sends it. What was sent before a failure is removed again.
     pub fn send(
-        reach: &Reach,
+        reach: &'a Reach,
         pipe: &'a mut Pipe,
-        target: &TargetSpec,
+        target: &'a TargetSpec,
         home: &Home,
         facts: Option<&Facts>,
         gpus: u32,
@@ -125,7 +127,7 @@ impl<'a> Proof<'a> {
         };
         let site = open(reach, target)?;
         let has_scheduler = matches!(target.kind, TargetKind::Slurm(_));
-        let mut proof = Self { pipe, site, asked, token, has_scheduler, traces, over: None };
+        let mut proof = Self { reach, target, pipe, site, asked, token, has_scheduler, traces, over: None };
         let sent = transfer::upload(proof.pipe, &snapshot, &mut |_| {}).map_err(ProofError::from);
         let shipment = Shipment { parcel, plan: (**site_plan).clone(), secrets: Secrets::default() };
         let posted = sent.and_then(|_| proof.site.submit(&shipment).map_err(said));
@@ -140,7 +142,28 @@ impl<'a> Proof<'a> {
         }
     }
 
+    /// As the scheduler knows it.
+    pub fn name(&self) -> String {
+        job_name(JOB, &self.token)
+    }
+
+    /// A connection that broke is made anew once.
     pub fn look(&mut self) -> Result<Standing, PipeError> {
+        self.again(Self::look_once)
+    }
+
+    fn again<T>(&mut self, ask: fn(&mut Self) -> Result<T, PipeError>) -> Result<T, PipeError> {
+        match ask(self) {
+            Err(error) if error.is_broken() => {
+                self.site = open(self.reach, self.target)?;
+                *self.pipe = self.reach.pipe(self.target)?;
+                ask(self)
+            }
+            answered => answered,
+        }
+    }
+
+    fn look_once(&mut self) -> Result<Standing, PipeError> {
         let seen = self.site.observe(std::slice::from_ref(&self.asked))?.into_iter().next();
         let Some(seen) = seen else { return Ok(Standing::Running) };
         self.asked.begun |= seen.finding.as_ref().is_some_and(|found| found.state.is_some());
@@ -169,8 +192,13 @@ impl<'a> Proof<'a> {
         ))))
     }
 
-    /// Ends the job if it is still there, and removes everything.
+    /// Ends the job if it is still there, and removes everything. Ctrl-C in a terminal ends the connections too, so
+    /// this may have to make them anew.
     pub fn end(mut self) -> Result<(), PipeError> {
+        self.again(Self::end_once)
+    }
+
+    fn end_once(&mut self) -> Result<(), PipeError> {
         let until = Clock::now() + LEAVING;
         let mut told = false;
         loop {

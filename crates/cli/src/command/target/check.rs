@@ -82,7 +82,8 @@ impl Check {
         };
         steps.report();
         if exit == Exit::Done {
-            context.printer.say(&format!("`{0}` works; next: `yard run JOB --on {0}`", target.name));
+            let works = if self.no_job { "looks right" } else { "works" };
+            context.printer.say(&format!("`{0}` {works}; next: `yard run JOB --on {0}`", target.name));
         }
         Ok(exit)
     }
@@ -238,8 +239,12 @@ fn test_job(
     let mut proof = sent.map_err(|error| failed(told(error)))?;
     let outcome = watch(&mut proof, wait, steps);
     steps.now("test job", "cleaning up");
-    let ended = proof.end();
-    let node = outcome.map_err(failed)?;
+    let (name, ended) = (proof.name(), proof.end());
+    let node = match (outcome, &ended) {
+        (Ok(node), _) => node,
+        (Err(error), Ok(())) => return Err(failed(error)),
+        (Err(error), Err(why)) => return Err(failed(error.hint(format!("it may still be there, as `{name}`: {why}")))),
+    };
     let device = if gpus > 0 { format!(" with {}", plural(gpus as usize, "GPU")) } else { String::new() };
     steps.passed("test job", format!("ran on {}{device}", node.host));
     ended.map_err(|error| ("cleaning up", CommandError::from(error).hint("`yard clean` removes what is left")))?;
@@ -250,11 +255,11 @@ fn watch(proof: &mut Proof<'_>, wait: Duration, steps: &mut Steps) -> Result<Box
     let until = Clock::now() + wait;
     let mut pause = PAUSE;
     loop {
-        let standing = proof.look()?;
+        let standing = proof.look();
         if interrupt::take() > 0 {
-            return Err(CommandError::new(Exit::Interrupted, "interrupted; the test job is gone"));
+            return Err(CommandError::new(Exit::Interrupted, "interrupted; the test job was cancelled"));
         }
-        let why = match standing {
+        let why = match standing? {
             Standing::Ended(Ok(node)) => return Ok(node),
             Standing::Ended(Err(why)) => return Err(CommandError::new(Exit::Refused, why)),
             Standing::Running => {
