@@ -1,7 +1,8 @@
 //! `yard target`: to a new cluster in five minutes, and what it says when something is broken.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use trainyard_testkit::slurm::{Options, Slurm};
@@ -256,4 +257,48 @@ fn three_questions_are_answered_in_a_terminal() {
     let text = std::fs::read_to_string(yard.home().join("config.toml")).unwrap();
     assert!(text.contains(&format!("depot = \"{}\"", depot.display())), "{text}");
     assert!(text.contains("partition = \"gpu\""), "{text}");
+}
+
+#[test]
+fn a_plain_machine_is_added_as_one() {
+    let login = Login::start(None);
+    let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), "");
+    yard.set("YARD_SSH", &login.ssh_command());
+    // The programs of SLURM are there, and no SLURM.
+    let unclear = yard.run(&["target", "add", "box", "--host", login.host(), "--yes"]);
+    assert_eq!(unclear.exit, 5, "{unclear:?}");
+    assert!(unclear.stderr.contains("does not answer") && unclear.stderr.contains("--kind ssh"), "{unclear:?}");
+    assert!(!yard.home().join("config.toml").exists());
+    let added = yard.run(&["target", "add", "box", "--host", login.host(), "--yes", "--kind", "ssh"]);
+    assert_eq!(added.exit, 0, "{added:?}");
+    let text = std::fs::read_to_string(yard.home().join("config.toml")).unwrap();
+    assert!(text.contains("kind = \"ssh\"\nhost = \"login\"\ndepot = "), "{text}");
+}
+
+#[test]
+fn what_ssh_says_to_a_terminal_is_understood_all_the_same() {
+    let site = Site::new(Slurm::shared(), "", "");
+    site.login.refuse_key();
+    let mut script = Command::new("script");
+    script.args(["-qec", &format!("{} target check euler", env!("CARGO_BIN_EXE_yard")), "/dev/null"]);
+    script.current_dir(site.project()).env("YARD_HOME", site.home()).env("YARD_SSH", site.login.ssh_command());
+    let told = Output::of(script.stdin(Stdio::null()));
+    assert_eq!(told.exit, 4, "{told:?}");
+    assert!(told.stdout.contains("`login` refused the key") && told.stdout.contains("ssh-copy-id"), "{told:?}");
+}
+
+#[test]
+fn a_check_that_is_interrupted_leaves_nothing() {
+    let site = Site::new(Slurm::shared(), "", "directives = ['--hold']\n");
+    let mut check = Command::new(env!("CARGO_BIN_EXE_yard"));
+    check.args(["target", "check", "euler"]).current_dir(site.project()).process_group(0);
+    check.env("YARD_HOME", site.home()).env("YARD_SSH", site.login.ssh_command());
+    let mut child = check.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("the test job to wait", || (!site.live_jobs().is_empty()).then_some(()));
+    // As a terminal does it: everybody in the group is told, ssh too.
+    let group = format!("-{}", child.id());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(site.live_jobs().is_empty(), "{:?}", site.live_jobs());
+    assert_eq!(left_in(&site.login.home().join("depot")), Vec::<String>::new());
 }

@@ -24,7 +24,7 @@ use crate::target::{Declared, SubmitError};
 pub use machine::{Machine, Standing};
 pub use probe::Known;
 pub use slurm::{Slurm, job_name, script};
-pub use survey::{Folder, Survey, survey};
+pub use survey::{Cluster, Folder, Survey, survey};
 pub use worker::{News, Reach, Task, Worker, depot_of, open};
 
 /// How a site is told about the runs of a submission: what was decided when it was planned.

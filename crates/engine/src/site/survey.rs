@@ -12,10 +12,18 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survey {
-    /// Of a SLURM cluster.
-    pub facts: Option<Facts>,
+    pub slurm: Cluster,
     /// Folders that could hold a depot, the best first.
     pub folders: Vec<Folder>,
+}
+
+/// Whether the host belongs to a SLURM cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cluster {
+    Answers(Box<Facts>),
+    /// Its programs are there, and say this.
+    Silent(String),
+    Absent,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,11 +41,12 @@ pub fn survey(host: &Host) -> Result<Survey, PipeError> {
         let (name, said) = (host.name().to_owned(), text.lines().last().unwrap_or_default().to_owned());
         return Err(HostError::NoShell { host: name, said }.into());
     }
-    let facts = match text.contains("@yard-has-slurm") {
-        true => Some(Facts::parse(&text).map_err(|error| PipeError::Refused(error.to_string()))?),
-        false => None,
+    let slurm = match text.contains("@yard-has-slurm") {
+        true => Facts::parse(&text)
+            .map_or_else(|error| Cluster::Silent(error.to_string()), |facts| Cluster::Answers(Box::new(facts))),
+        false => Cluster::Absent,
     };
-    Ok(Survey { facts, folders: folders(&text) })
+    Ok(Survey { slurm, folders: folders(&text) })
 }
 
 const HAS_SLURM: &str = "if command -v sbatch >/dev/null 2>&1; then printf '\\n@yard-has-slurm\\n'; else exit 0; fi";

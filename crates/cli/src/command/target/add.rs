@@ -7,7 +7,7 @@ use trainyard_core::plan::slurm::{self, Facts, Partition};
 use trainyard_core::spec::{TargetSpec, format_duration, format_size};
 use trainyard_engine::host::{Host, Person, SshHost};
 use trainyard_engine::pipe::PipeError;
-use trainyard_engine::site::{Survey, survey};
+use trainyard_engine::site::{Cluster, Survey, survey};
 
 use super::write::{Existing, write};
 use super::{gpus, summary};
@@ -82,13 +82,13 @@ impl Add {
         let kind = self.kind(&found, &host)?;
         let mut keys = vec![key("kind", if kind == Kind::Slurm { "slurm" } else { "ssh" })];
         keys.extend(name.as_deref().map(|name| key("host", name)));
-        match (&found.facts, kind) {
-            (Some(facts), Kind::Slurm) => {
+        match (&found.slurm, kind) {
+            (Cluster::Answers(facts), Kind::Slurm) => {
                 context.printer.say(&format!("{}: {}", host.name(), summary(facts)));
                 self.slurm(context, facts, &found, &mut keys)?;
             }
             _ => {
-                context.printer.say(&format!("{}: a machine without SLURM; it gets a queue of its own", host.name()));
+                context.printer.say(&format!("{}: a plain machine; it gets a queue of its own", host.name()));
                 keys.push(key("depot", &self.depot(context, &found)?));
             }
         }
@@ -134,18 +134,21 @@ impl Add {
 
     fn kind(&self, found: &Survey, host: &Host) -> Result<Kind, CommandError> {
         let refused = |message: String, hint: &str| Err(CommandError::new(Exit::Refused, message).hint(hint));
-        match (self.kind, &found.facts, host) {
-            (Some(Kind::Slurm), None, _) => refused(
+        match (self.kind, &found.slurm, host) {
+            (Some(Kind::Slurm), Cluster::Absent, _) => refused(
                 format!("there is no `sbatch` on {}", host.name()),
                 "is it the login node? `ssh HOST command -v sbatch` must find it",
             ),
-            (Some(Kind::Ssh) | None, None, Host::Here) | (Some(Kind::Ssh), _, Host::Here) => refused(
+            (Some(Kind::Ssh), _, Host::Here) | (None, Cluster::Absent, Host::Here) => refused(
                 "there is no SLURM here, and `local` is this machine already".to_owned(),
                 "`yard run JOB --on local`; for another machine give its name with `--host`",
             ),
-            (Some(kind), ..) => Ok(kind),
-            (None, Some(_), _) => Ok(Kind::Slurm),
-            (None, None, _) => Ok(Kind::Ssh),
+            (Some(Kind::Ssh), ..) | (None, Cluster::Absent, _) => Ok(Kind::Ssh),
+            (_, Cluster::Silent(why), _) => refused(
+                format!("{}: {why}", host.name()),
+                "try again when it answers; `--kind ssh` takes it as a plain machine",
+            ),
+            (_, Cluster::Answers(_), _) => Ok(Kind::Slurm),
         }
     }
 
