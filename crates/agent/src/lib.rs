@@ -11,6 +11,7 @@ mod container;
 pub mod crew;
 pub mod depot;
 pub mod disk;
+pub mod inspect;
 pub mod lane;
 mod launch;
 mod lessor;

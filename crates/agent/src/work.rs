@@ -157,7 +157,7 @@ fn tries_out(depot: &Depot, folder: &RunFolder) -> bool {
     match &*last {
         Some((root, answer)) if root == depot.root() => *answer,
         _ => {
-            let answer = try_out(folder).is_ok();
+            let answer = try_out(folder.path()).is_ok();
             *last = Some((depot.root().to_owned(), answer));
             answer
         }
@@ -171,10 +171,10 @@ fn overlay(folder: &RunFolder, layered: &Layered) -> io::Result<Overlay> {
     Overlay::new(folder.path(), &format!("../../trees/{}", layered.tree.0), "work", "overlay")
 }
 
-/// Mounts a small overlay beside the working folder, on the same disk, and sees whether a change and a removal arrive
+/// Mounts a small overlay in this folder, which is on the disk of the working folders, and sees whether a change and a removal arrive
 /// as they should: kernels, security modules and network disks all have their own reasons why not.
-fn try_out(folder: &RunFolder) -> io::Result<()> {
-    let trial = folder.path().join("trial");
+pub(crate) fn try_out(folder: &Path) -> io::Result<()> {
+    let trial = folder.join("trial");
     remove_folder(&trial)?;
     for name in ["lower", "upper", "spare"] {
         fs_err::create_dir_all(trial.join(name))?;

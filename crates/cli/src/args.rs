@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::command::{
     agent, cancel, clean, completions, diff, doctor, init, logs, man, ps, pull, queue, retry, run, schema, show,
-    show_config, wait, yardmaster,
+    show_config, target, wait, yardmaster,
 };
 use crate::report::Output;
 
@@ -45,6 +45,7 @@ pub(crate) enum Command {
     Retry(retry::Retry),
     Pull(pull::Pull),
     Clean(clean::Clean),
+    Target(target::Target),
     Doctor(doctor::Doctor),
     Schema(schema::Schema),
     ShowConfig(show_config::ShowConfig),

@@ -49,6 +49,11 @@ impl Context {
         Ok(Project { folder: folder.to_owned(), loaded })
     }
 
+    /// What the files say, those of a project if there is one here.
+    pub(crate) fn anywhere(&self) -> Result<Loaded, CommandError> {
+        self.load(self.folder.ancestors().find(|folder| folder.join(PROJECT_FILE).is_file()))
+    }
+
     /// The user's settings, and the project's over them.
     pub(crate) fn load(&self, project: Option<&Path>) -> Result<Loaded, CommandError> {
         let mut layers = Vec::new();

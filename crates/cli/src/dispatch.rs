@@ -21,6 +21,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: Printer) -> Result<Exit, C
         Command::Retry(command) => command.run(&context),
         Command::Pull(command) => command.run(&context),
         Command::Clean(command) => command.run(&context),
+        Command::Target(command) => command.run(&context),
         Command::Doctor(command) => command.run(&context),
         Command::Schema(command) => command.run(&context),
         Command::ShowConfig(command) => command.run(&context),

@@ -18,7 +18,7 @@ use crate::error::CommandError;
 use crate::report::Bar;
 
 /// A person who types a second factor needs a while.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Errand<'a> {
     context: &'a Context,

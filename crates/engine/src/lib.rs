@@ -9,6 +9,7 @@ pub mod home;
 pub mod host;
 pub mod ledger;
 pub mod pipe;
+pub mod proof;
 pub mod provenance;
 pub mod queue;
 pub mod reclaim;

@@ -148,3 +148,14 @@ fn standing(ledger: &Ledger, question: &Question, row: RunRow) -> Result<Standin
 pub fn cancel(ledger: &mut Ledger, runs: &[RunId]) -> Result<(), QueueError> {
     Ok(ledger.request(runs, Request::Cancel, now())?)
 }
+
+/// Those that have not ended stay.
+pub fn forget(ledger: &mut Ledger, runs: &[RunId]) -> Result<(), QueueError> {
+    let mut ended = Vec::new();
+    for run in runs {
+        if ledger.run(*run)?.is_some_and(|row| row.run.state.has_ended()) {
+            ended.push(*run);
+        }
+    }
+    Ok(ledger.forget(&ended)?)
+}

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use trainyard_agent::depot::Depot;
 use trainyard_agent::order::Secrets;
 use trainyard_agent::reclaim::{self, Wish};
-use trainyard_agent::{look, post};
+use trainyard_agent::{inspect, look, post};
 use trainyard_core::id::RunId;
 use trainyard_core::spec::JobSpec;
 
@@ -74,6 +74,14 @@ enum Task {
         #[arg(long)]
         now: bool,
     },
+    /// Says what the machine it runs on is like, seen from a depot
+    Inspect {
+        #[arg(long)]
+        depot: PathBuf,
+        /// A file in the working folder that is handed back
+        #[arg(long)]
+        proof: Option<PathBuf>,
+    },
     /// Answers requests about a depot on standard input and output
     Serve {
         #[arg(long)]
@@ -118,6 +126,9 @@ impl Agent {
                     context.printer,
                     &if now { reclaim::carry_out(&depot, &wish)? } else { reclaim::plan(&depot, &wish)? },
                 )?;
+            }
+            Task::Inspect { depot, proof } => {
+                answer(context.printer, &inspect::inspect(&Depot::new(depot), proof.as_deref()))?;
             }
             Task::Serve { depot, marker } => trainyard_agent::pipe::serve::serve(&depot, &marker)?,
             Task::Verify { hash } => {

@@ -18,5 +18,6 @@ pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod show;
 pub(crate) mod show_config;
+pub(crate) mod target;
 pub(crate) mod wait;
 pub(crate) mod yardmaster;

@@ -35,6 +35,8 @@ enum Task {
     Report,
     /// Ends runs; their ids on standard input
     Cancel,
+    /// Forgets runs that have ended; their ids on standard input
+    Forget,
 }
 
 impl Queue {
@@ -60,6 +62,10 @@ impl Queue {
                 let runs: Vec<RunId> = input()?;
                 queue::cancel(&mut ledger, &runs)?;
                 context.knock(&BTreeMap::new())?;
+                answer(context.printer, &())?;
+            }
+            Task::Forget => {
+                queue::forget(&mut ledger, &input::<Vec<RunId>>()?)?;
                 answer(context.printer, &())?;
             }
         }

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::Style;
+use super::table::cut;
 use crate::env;
 use crate::error::{CommandError, Exit};
 
@@ -93,6 +94,21 @@ impl Printer {
         // No answer and an unreadable one are treated alike: the safe choice is the caller's default.
         drop(io::stdin().read_line(&mut line));
         line.trim().to_lowercase()
+    }
+
+    /// The same as it was typed; `None` when nobody answers any more.
+    pub(crate) fn ask_line(self, question: &str) -> Option<String> {
+        drop(write!(io::stderr().lock(), "{question} "));
+        let mut line = String::new();
+        match io::stdin().read_line(&mut line) {
+            Ok(count) if count > 0 => Some(line.trim().to_owned()),
+            _ => None,
+        }
+    }
+
+    /// What fits on one line of the terminal.
+    pub(crate) fn cut(self, line: &str) -> String {
+        cut(line, self.width())
     }
 
     pub(crate) fn error(self, error: &CommandError) -> Exit {

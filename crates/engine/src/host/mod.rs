@@ -11,7 +11,11 @@ pub use error::HostError;
 pub use session::{Session, Stderr};
 pub use ssh::SshHost;
 
+use std::io::{self, Read, Write};
 use std::time::Duration;
+
+/// A host that says more has something else in mind.
+const MOST_SAID: u64 = 16 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
@@ -41,6 +45,28 @@ impl Host {
         match self {
             Self::Here => Ok(()),
             Self::Ssh(host) => host.connect(person, limit),
+        }
+    }
+
+    /// What `sh` prints that is given this script. Whether it succeeded is for the script to say; a login shell may have
+    /// talked before it.
+    pub fn run(&self, script: &str, limit: Duration) -> Result<String, HostError> {
+        let failed = |error: io::Error| HostError::Other { host: self.name().to_owned(), said: error.to_string() };
+        let mut session = match self {
+            Self::Here => {
+                let mut command = std::process::Command::new("sh");
+                command.arg("-s");
+                Session::start_here(command, limit).map_err(failed)?
+            }
+            Self::Ssh(host) => host.start("exec sh -s", Person::Nobody, Stderr::Kept, limit)?,
+        };
+        let mut said = Vec::new();
+        let written = session.write_all(script.as_bytes());
+        session.close_input();
+        written.and_then(|()| Read::take(&mut session, MOST_SAID).read_to_end(&mut said)).map_err(failed)?;
+        match self {
+            Self::Ssh(host) if said.is_empty() => Err(host.why(&mut session)),
+            _ => Ok(String::from_utf8_lossy(&said).into_owned()),
         }
     }
 

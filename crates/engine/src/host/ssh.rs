@@ -116,9 +116,21 @@ impl SshHost {
             return Err(HostError::Unreachable { host: self.alias.clone() });
         }
         match session.end() {
-            Ok(status) if status.code() == Some(255) => Err(HostError::of(&self.alias, &session.said())),
+            Ok(status) if status.code() == Some(255) => match person {
+                Person::Nobody => Err(HostError::of(&self.alias, &session.said())),
+                Person::AtTerminal => Err(self.unseen(limit)),
+            },
             Ok(_) => Ok(()),
             Err(error) => Err(HostError::Other { host: self.alias.clone(), said: error.to_string() }),
+        }
+    }
+
+    /// What went to the terminal was not read here: the reason is what ssh says when it may not ask.
+    fn unseen(&self, limit: Duration) -> HostError {
+        match self.connect_once(Person::Nobody, limit) {
+            Ok(()) => HostError::Dropped { host: self.alias.clone() },
+            Err(HostError::NeedsPerson { host }) => HostError::Other { host, said: "not let in".to_owned() },
+            Err(error) => error,
         }
     }
 

@@ -82,6 +82,7 @@ pub struct Pipe {
     session: BufReader<Session>,
     depot: String,
     agent: String,
+    chatter: usize,
     /// An answer was not read to its end, so the next one would be misread.
     broken: bool,
 }
@@ -95,6 +96,11 @@ impl Pipe {
     /// The path of the agent at the site.
     pub fn agent(&self) -> &str {
         &self.agent
+    }
+
+    /// Lines that the login shell said before the agent did.
+    pub fn chatter(&self) -> usize {
+        self.chatter
     }
 
     pub fn host(&self) -> &Host {

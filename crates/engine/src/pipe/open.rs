@@ -29,7 +29,7 @@ impl Pipe {
             }
         };
         let mut session = BufReader::with_capacity(1 << 16, session);
-        let hello = match greeting(&mut session, &marker, &program, host) {
+        let (hello, chatter) = match greeting(&mut session, &marker, &program, host) {
             Ok(hello) => hello,
             Err(Unheard::Refused(why)) => return Err(PipeError::Refused(why)),
             Err(Unheard::Silent(error)) => return Err(silent(host, session.get_mut(), &error)),
@@ -43,7 +43,7 @@ impl Pipe {
         if *host == Host::Here {
             program.copy_to(Path::new(&agent)).map_err(|error| PipeError::Refused(format!("{agent}: {error}")))?;
         }
-        Ok(Self { host: host.clone(), session, depot: hello.depot, agent, broken: false })
+        Ok(Self { host: host.clone(), session, depot: hello.depot, agent, chatter, broken: false })
     }
 }
 
@@ -95,9 +95,14 @@ impl From<io::Error> for Unheard {
     }
 }
 
-/// Skips what the login shell says; sends the program when it is asked for.
-fn greeting(session: &mut BufReader<Session>, marker: &str, program: &Program, host: &Host) -> Result<Hello, Unheard> {
-    let mut heard = 0;
+/// Skips what the login shell says and counts its lines; sends the program when it is asked for.
+fn greeting(
+    session: &mut BufReader<Session>,
+    marker: &str,
+    program: &Program,
+    host: &Host,
+) -> Result<(Hello, usize), Unheard> {
+    let (mut heard, mut chatter) = (0, 0);
     loop {
         let mut line = Vec::new();
         let count = session.by_ref().take(MOST_CHATTER - heard).read_until(b'\n', &mut line)?;
@@ -106,13 +111,16 @@ fn greeting(session: &mut BufReader<Session>, marker: &str, program: &Program, h
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
         let text = String::from_utf8_lossy(&line);
-        let Some(words) = text.strip_prefix(marker) else { continue };
+        let Some(words) = text.strip_prefix(marker) else {
+            chatter += usize::from(!text.trim().is_empty());
+            continue;
+        };
         if let Some(state) = words.strip_prefix("-ship ") {
             let state: Vec<&str> = state.split_whitespace().collect();
             ship(session, &state, program, host)?;
         } else {
             let hello = serde_json::from_str(words).map_err(|error| Unheard::Refused(error.to_string()))?;
-            return Ok(hello);
+            return Ok((hello, chatter));
         }
     }
 }

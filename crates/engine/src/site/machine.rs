@@ -86,6 +86,10 @@ impl Site for Machine {
         let (run, attempt) = (run.to_string(), attempt.to_string());
         self.ask(&["agent", "settle", "--run", &run, "--attempt", &attempt], job)
     }
+
+    fn forget(&mut self, runs: &[RunId]) -> Result<(), PipeError> {
+        self.ask(&["queue", "forget"], &runs)
+    }
 }
 
 fn seen(run: RunId, told: Option<Standing>) -> Seen {

@@ -6,6 +6,7 @@
 mod machine;
 mod probe;
 mod slurm;
+mod survey;
 mod worker;
 
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,7 @@ use crate::target::{Declared, SubmitError};
 pub use machine::{Machine, Standing, secret_key};
 pub use probe::Known;
 pub use slurm::{Slurm, job_name, script};
+pub use survey::{Cluster, Folder, Survey, survey};
 pub use worker::{News, Reach, Task, Worker, depot_of, open};
 
 /// How a site is told about the runs of a submission: what was decided when it was planned.
@@ -138,6 +140,16 @@ pub trait Site {
     fn cancel(&mut self, asked: &[Asked], insist: bool) -> Result<(), PipeError>;
     /// Makes sure that an attempt the scheduler does not know is not begun any more, or finds out how it ended.
     fn settle(&mut self, run: RunId, attempt: u32, job: &JobSpec) -> Result<Fate, PipeError>;
+    /// Runs that have ended are no more part of what it remembers, if it remembers any.
+    fn forget(&mut self, _runs: &[RunId]) -> Result<(), PipeError> {
+        Ok(())
+    }
+}
+
+/// `y` and 16 hex digits.
+pub fn parcel_id() -> String {
+    let id = uuid::Uuid::now_v7().simple().to_string();
+    format!("y{}", id.get(16..).unwrap_or(&id))
 }
 
 /// An error and its causes in one line.

@@ -14,9 +14,9 @@ use trainyard_core::run::{Effect, Ending, Event, Outcome, State, decide};
 use trainyard_core::time::{Instant, Span};
 
 use super::mirror::Missing;
-use super::remote::parcel_id;
 use crate::ledger::{Batch, Change, Ledger, LedgerError, OpenRun, Request};
 use crate::site::Place;
+use crate::site::parcel_id;
 use crate::target::{Handle, News, Observation};
 
 /// An open run and its batch.

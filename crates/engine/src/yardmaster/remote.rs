@@ -7,7 +7,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant as Clock;
 use trainyard_agent::order::Secrets;
 use trainyard_agent::parcel::{Member, Parcel};
-use trainyard_core::id::RunId;
 use trainyard_core::spec::TargetSpec;
 
 use super::keep::{Active, Keep};
@@ -157,10 +156,4 @@ fn member(active: &Active) -> Member {
     run.last_attempt = run.last_attempt.saturating_sub(1);
     run.attempts = run.attempts.saturating_sub(1);
     Member { id: open.id, name: open.name.clone(), seed: open.seed, params: open.params.clone(), run }
-}
-
-/// `y` and 16 hex digits.
-pub(super) fn parcel_id() -> String {
-    let id = RunId(uuid::Uuid::now_v7()).0.simple().to_string();
-    format!("y{}", id.get(16..).unwrap_or(&id))
 }

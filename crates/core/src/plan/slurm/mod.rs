@@ -5,6 +5,7 @@
 mod facts;
 mod fit;
 mod moment;
+mod propose;
 mod queue;
 mod script;
 mod state;
@@ -15,6 +16,7 @@ mod words;
 
 pub use facts::{Answer, Association, Facts, GpuKind, Nodes, Partition, ProbeError, Settings, probe_script};
 pub use fit::{allocation_time, lanes, mechanism, refuse, runs_per_group, split};
+pub use propose::{accounts, gpu_request, partition, unknown_qos};
 pub use queue::{
     Accounting, AccountingRow, Exit, Queue, QueueRow, Task, accounting, cancel, cancel_tasks, parse_accounting,
     parse_queue, parse_submitted, queue,
