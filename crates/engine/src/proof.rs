@@ -133,7 +133,7 @@ impl<'a> Proof<'a> {
         let posted = sent.and_then(|_| proof.site.submit(&shipment).map_err(said));
         remove_source(&snapshot);
         match posted {
-            Ok(()) => Ok(proof),
+            Ok(_) => Ok(proof),
             Err(error) => {
                 // The first error says more.
                 drop(proof.end());

@@ -58,7 +58,7 @@ impl Machine {
 }
 
 impl Site for Machine {
-    fn submit(&mut self, shipment: &Shipment) -> Result<(), SubmitError> {
+    fn submit(&mut self, shipment: &Shipment) -> Result<String, SubmitError> {
         let failed = |error: PipeError| match error {
             PipeError::Refused(why) => SubmitError::Refused(why),
             other => SubmitError::Unsure(std::io::Error::other(super::chain(&other))),
@@ -67,7 +67,8 @@ impl Site for Machine {
         let text = serde_json::to_vec(parcel).map_err(|error| SubmitError::Refused(error.to_string()))?;
         let path = format!("{}/parcels/{}/parcel.json", self.pipe.depot(), parcel.id);
         self.pipe.write(&[(path, text)]).map_err(failed)?;
-        self.ask(&["queue", "add", "--parcel", &parcel.id], &shipment.secrets).map_err(failed)
+        let () = self.ask(&["queue", "add", "--parcel", &parcel.id], &shipment.secrets).map_err(failed)?;
+        Ok(format!("parcel {}", parcel.id))
     }
 
     fn observe(&mut self, asked: &[Asked]) -> Result<Vec<Seen>, PipeError> {

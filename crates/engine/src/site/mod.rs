@@ -132,8 +132,8 @@ pub enum Over {
 
 /// Speaks to one system, decides nothing, remembers nothing.
 pub trait Site {
-    /// Submitting a parcel twice executes it once.
-    fn submit(&mut self, shipment: &Shipment) -> Result<(), SubmitError>;
+    /// Submitting a parcel twice executes it once. Returns what the site calls it, for people.
+    fn submit(&mut self, shipment: &Shipment) -> Result<String, SubmitError>;
     /// One query for all.
     fn observe(&mut self, asked: &[Asked]) -> Result<Vec<Seen>, PipeError>;
     /// Stopping what has ended, or was never there, is no error. With `insist` no grace is given.

@@ -119,7 +119,7 @@ fn array(plan: &SitePlan, groups: usize, job: &JobSpec) -> Array {
 }
 
 impl Site for Slurm {
-    fn submit(&mut self, shipment: &Shipment) -> Result<(), SubmitError> {
+    fn submit(&mut self, shipment: &Shipment) -> Result<String, SubmitError> {
         let unreachable = |error: PipeError| match error {
             PipeError::Refused(why) => SubmitError::Refused(why),
             other => SubmitError::Unreachable(std::io::Error::other(super::chain(&other))),
@@ -135,7 +135,7 @@ impl Site for Slurm {
         let task = ["post", "--parcel", &parcel.id, "--name", &name];
         let posted: Posted = self.pipe.task(&task, &shipment.secrets, POSTING).map_err(unsure)?;
         match posted {
-            Posted::Job { .. } => Ok(()),
+            Posted::Job { id, .. } => Ok(format!("SLURM job {id}")),
             Posted::Refused { why } => Err(SubmitError::Refused(format!("SLURM: {why}"))),
             Posted::Unreachable { why } => Err(SubmitError::Unreachable(std::io::Error::other(why))),
             Posted::Unsure { why } => Err(SubmitError::Unsure(std::io::Error::other(why))),

@@ -71,7 +71,7 @@ pub enum Task {
 pub enum News {
     Submitted {
         parcel: String,
-        outcome: Result<(), SubmitError>,
+        outcome: Result<String, SubmitError>,
     },
     Seen {
         site: String,
@@ -175,7 +175,7 @@ impl Bench {
         Ok(self.site.insert(site).as_mut())
     }
 
-    fn submit(&mut self, shipment: &Shipment) -> Result<(), SubmitError> {
+    fn submit(&mut self, shipment: &Shipment) -> Result<String, SubmitError> {
         let unreachable = |error: PipeError| SubmitError::Unreachable(std::io::Error::other(super::chain(&error)));
         let had_one = self.site.is_some();
         let outcome = self.site().map_err(unreachable)?.submit(shipment);

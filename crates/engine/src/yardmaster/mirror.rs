@@ -58,16 +58,16 @@ impl Keep {
         let mut follow = Follow::Nothing;
         match seen.queue {
             InQueue::Waiting { why } => {
-                self.accepted(run, now);
+                self.accepted(run, "in the site's queue", now);
                 self.note(run, why);
                 self.present(run);
             }
             InQueue::Running => {
-                self.accepted(run, now);
+                self.accepted(run, "in the site's queue", now);
                 self.present(run);
             }
             InQueue::Other { state } => {
-                self.accepted(run, now);
+                self.accepted(run, "in the site's queue", now);
                 self.note(run, Some(format!("SLURM says {state}")));
                 self.present(run);
             }
@@ -85,10 +85,10 @@ impl Keep {
     }
 
     /// The site has taken it.
-    pub(super) fn accepted(&mut self, run: RunId, now: Instant) {
+    pub(super) fn accepted(&mut self, run: RunId, what: &str, now: Instant) {
         let state = self.runs.get(&run).map(|active| active.open.run.state.clone());
         if let Some(State::Starting { attempt, .. }) = state {
-            self.happen(run, &Event::Accepted { attempt }, "in the site's queue", now);
+            self.happen(run, &Event::Accepted { attempt }, what, now);
         }
     }
 

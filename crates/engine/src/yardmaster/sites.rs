@@ -62,7 +62,7 @@ impl Yardmaster {
         }
     }
 
-    fn shipped(&mut self, parcel: &str, outcome: Result<(), SubmitError>) {
+    fn shipped(&mut self, parcel: &str, outcome: Result<String, SubmitError>) {
         let runs = self.keep.runs_of(parcel);
         let Some(site) = runs.first().and_then(|run| self.keep.runs.get(run)).map(|active| active.batch.target.clone())
         else {
@@ -70,10 +70,10 @@ impl Yardmaster {
             return;
         };
         let problem = match outcome {
-            Ok(()) => {
+            Ok(name) => {
                 self.unsent.remove(parcel);
                 for run in runs {
-                    self.keep.accepted(run, now());
+                    self.keep.accepted(run, &format!("in the site's queue as {name}"), now());
                 }
                 None
             }
