@@ -19,6 +19,7 @@ use crate::pipe::{Pipe, PipeError};
 use crate::site::{Asked, InQueue, Over, Place, Reach, Shipment, Site, job_name, open, parcel_id};
 use crate::snapshot::{self, Rules, Snapshot};
 use crate::submit::{self, Destination, Plan, Wish};
+use crate::target::SubmitError;
 use crate::transfer::{self, TransferError};
 
 /// As SLURM shows it, before the parcel's own name.
@@ -40,6 +41,8 @@ pub enum ProofError {
     Pipe(#[from] PipeError),
     #[error("{0}")]
     Refused(String),
+    #[error("{0}")]
+    Unreachable(String),
     #[error("cannot write to {}", path.display())]
     Folder { path: PathBuf, source: std::io::Error },
 }
@@ -93,11 +96,12 @@ impl<'a> Proof<'a> {
         // Braces are placeholders.
         job.command = Command::Argv(call.map(|word| word.replace('{', "{{")).to_vec());
         let token = parcel_id();
-        let snapshot = snapshot_of(&token)?;
-        let plan = plan(target, &job, home, facts)?;
+        let plan = plan(&without_mail(target), &job, home, facts)?;
         let (Destination::Site(site_plan), [run]) = (&plan.destination, &plan.runs[..]) else {
             return Err(ProofError::Refused(format!("`{}` is no site", target.name)));
         };
+        let site = open(reach, target)?;
+        let snapshot = snapshot_of(&token)?;
         let parcel = Parcel {
             id: token.clone(),
             source: Source::Snapshot(snapshot.digest.clone()),
@@ -125,12 +129,11 @@ impl<'a> Proof<'a> {
             sequential: false,
             pack: 1,
         };
-        let site = open(reach, target)?;
         let has_scheduler = matches!(target.kind, TargetKind::Slurm(_));
         let mut proof = Self { reach, target, pipe, site, asked, token, has_scheduler, traces, over: None };
         let sent = transfer::upload(proof.pipe, &snapshot, &mut |_| {}).map_err(ProofError::from);
         let shipment = Shipment { parcel, plan: (**site_plan).clone(), secrets: Secrets::default() };
-        let posted = sent.and_then(|_| proof.site.submit(&shipment).map_err(said));
+        let posted = sent.and_then(|_| proof.submit(&shipment));
         remove_source(&snapshot);
         match posted {
             Ok(_) => Ok(proof),
@@ -140,6 +143,23 @@ impl<'a> Proof<'a> {
                 Err(error)
             }
         }
+    }
+
+    /// Once more over a new connection where the answer was lost: a job that nobody knows of must not stay.
+    fn submit(&mut self, shipment: &Shipment) -> Result<(), ProofError> {
+        match self.site.submit(shipment) {
+            Err(SubmitError::Unreachable(_) | SubmitError::Unsure(_)) => {
+                self.reconnect()?;
+                self.site.submit(shipment).map(drop).map_err(said)
+            }
+            answered => answered.map_err(said),
+        }
+    }
+
+    fn reconnect(&mut self) -> Result<(), PipeError> {
+        self.site = open(self.reach, self.target)?;
+        *self.pipe = self.reach.pipe(self.target)?;
+        Ok(())
     }
 
     /// As the scheduler knows it.
@@ -155,8 +175,7 @@ impl<'a> Proof<'a> {
     fn again<T>(&mut self, ask: fn(&mut Self) -> Result<T, PipeError>) -> Result<T, PipeError> {
         match ask(self) {
             Err(error) if error.is_broken() => {
-                self.site = open(self.reach, self.target)?;
-                *self.pipe = self.reach.pipe(self.target)?;
+                self.reconnect()?;
                 ask(self)
             }
             answered => answered,
@@ -251,11 +270,10 @@ impl<'a> Proof<'a> {
     }
 }
 
-fn said(error: crate::target::SubmitError) -> ProofError {
-    use crate::target::SubmitError;
+fn said(error: SubmitError) -> ProofError {
     match error {
         SubmitError::Refused(why) => ProofError::Refused(why),
-        SubmitError::Unreachable(error) | SubmitError::Unsure(error) => ProofError::Refused(error.to_string()),
+        SubmitError::Unreachable(error) | SubmitError::Unsure(error) => ProofError::Unreachable(error.to_string()),
     }
 }
 
@@ -303,6 +321,16 @@ fn plan(target: &TargetSpec, job: &JobSpec, home: &Home, facts: Option<&Facts>) 
         env: std::collections::BTreeMap::new(),
     };
     Ok(submit::plan(&wish, home, facts)?)
+}
+
+/// Nobody wants to hear from SLURM about a check they are looking at.
+fn without_mail(target: &TargetSpec) -> TargetSpec {
+    let mut target = target.clone();
+    if let TargetKind::Slurm(slurm) = &mut target.kind {
+        slurm.mail = None;
+        slurm.mail_type.clear();
+    }
+    target
 }
 
 fn traces(depot: &Depot, snapshot: &Snapshot, parcel: &Parcel) -> Vec<String> {

@@ -236,7 +236,10 @@ fn test_job(
     let reach = context.reach().map_err(failed)?;
     let pipe = errand.pipe().map_err(|error| failed(error.into()))?;
     let sent = Proof::send(&reach, pipe, target, &context.home, facts, gpus);
-    let mut proof = sent.map_err(|error| failed(told(error)))?;
+    let mut proof = match sent {
+        Err(_) if interrupt::take() > 0 => return Err(failed(interrupted())),
+        sent => sent.map_err(|error| failed(told(error)))?,
+    };
     let outcome = watch(&mut proof, wait, steps);
     steps.now("test job", "cleaning up");
     let (name, ended) = (proof.name(), proof.end());
@@ -251,13 +254,17 @@ fn test_job(
     Ok(*node)
 }
 
+fn interrupted() -> CommandError {
+    CommandError::new(Exit::Interrupted, "interrupted; the test job was cancelled")
+}
+
 fn watch(proof: &mut Proof<'_>, wait: Duration, steps: &mut Steps) -> Result<Box<Inspection>, CommandError> {
     let until = Clock::now() + wait;
     let mut pause = PAUSE;
     loop {
         let standing = proof.look();
         if interrupt::take() > 0 {
-            return Err(CommandError::new(Exit::Interrupted, "interrupted; the test job was cancelled"));
+            return Err(interrupted());
         }
         let why = match standing? {
             Standing::Ended(Ok(node)) => return Ok(node),
@@ -324,6 +331,7 @@ fn told(error: ProofError) -> CommandError {
         ProofError::Transfer(error) => error.into(),
         ProofError::Pipe(error) => error.into(),
         ProofError::Refused(why) => CommandError::new(Exit::Refused, format!("the test job was refused: {why}")),
+        ProofError::Unreachable(why) => CommandError::new(Exit::Unreachable, why).hint("it is safe to try again"),
         ProofError::Folder { .. } => CommandError::new(Exit::Settings, error.to_string()),
     }
 }
