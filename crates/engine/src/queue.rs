@@ -16,7 +16,7 @@ use trainyard_core::run::State;
 use trainyard_core::spec::{JobSpec, SecretRef, Setting};
 
 use crate::ledger::{Batch, Ledger, LedgerError, NewRun, Request, RunRow};
-use crate::site::{Standing, secret_key};
+use crate::site::{Standing, WANTS_SECRETS, secret_key};
 use crate::target::Declared;
 
 #[derive(Debug, thiserror::Error)]
@@ -141,8 +141,9 @@ fn standing(ledger: &Ledger, question: &Question, row: RunRow) -> Result<Standin
         checkpoint: None,
     });
     let state = Some(SiteState { run: row.run, ends: None });
+    let wants_secrets = waiting && row.note.as_deref() == Some(WANTS_SECRETS);
     let waits = waiting.then(|| "waits for its turn on that machine".to_owned());
-    Ok(Standing { finding: Finding { run: row.id, state, status, results }, waits })
+    Ok(Standing { finding: Finding { run: row.id, state, status, results }, waits, wants_secrets })
 }
 
 pub fn cancel(ledger: &mut Ledger, runs: &[RunId]) -> Result<(), QueueError> {

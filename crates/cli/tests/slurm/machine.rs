@@ -11,6 +11,10 @@ use crate::secrets::{SECRET, assert_no_trace, digest};
 const GATED: &str =
     "[jobs.gated]\ncommand = ['sh', '-c', 'echo up; until [ -e \"$HOME/go\" ]; do sleep 0.05; done; echo over']\n";
 
+/// Prints the digest of its key, and waits as well.
+const KEY: &str = "[jobs.key]\ncommand = ['sh', '-c', 'printf %s \"$API_KEY\" | md5sum; until [ -e \"$HOME/go\" ]; do sleep 0.05; done']\n\
+                env = { API_KEY = { env = 'MY_KEY' } }\n";
+
 /// A laptop that knows the machine under the name `box`.
 fn laptop(login: &Login<'_>, jobs: &str, target: &str) -> Yard {
     let (host, depot) = (login.host(), depot(login));
@@ -201,9 +205,7 @@ fn runs_go_on_when_the_yardmaster_there_is_killed() {
 #[test]
 fn a_secret_is_in_the_program_and_nowhere_else() {
     let login = Login::start(None);
-    let jobs = "[jobs.key]\ncommand = ['sh', '-c', 'printf %s \"$API_KEY\" | md5sum; until [ -e \"$HOME/go\" ]; do sleep 0.05; done']\n\
-                env = { API_KEY = { env = 'MY_KEY' } }\n";
-    let mut yard = laptop(&login, jobs, "");
+    let mut yard = laptop(&login, KEY, "");
     yard.set("MY_KEY", SECRET);
     start(&yard, &["key"]);
     yard.wait_for("key", "running");
@@ -216,6 +218,21 @@ fn a_secret_is_in_the_program_and_nowhere_else() {
     let shown = yard.run(&["show", "key"]).stdout + &yard.show("key").to_string() + &yard.run(&["ps", "-a"]).stdout;
     assert!(!shown.contains(SECRET), "{shown}");
     assert_no_trace(&folders);
+}
+
+#[test]
+fn secrets_are_brought_again_when_the_yardmaster_there_is_killed() {
+    let login = Login::start(None);
+    let mut yard = laptop(&login, KEY, "cpus = 1\n");
+    yard.set("MY_KEY", SECRET);
+    start(&yard, &["key", "--seeds", "1,2"]);
+    yard.wait_for("key-s1", "running");
+    processes::kill(yardmaster_there(&login));
+    open_gate(&login);
+    yard.wait_for("key-s2", "succeeded");
+    assert_eq!(yard.show("key-s1")["state"], "succeeded");
+    assert_eq!(yard.run(&["logs", "key-s2"]).stdout, digest());
+    assert_no_trace(&[depot(&login), yard.home()]);
 }
 
 #[test]

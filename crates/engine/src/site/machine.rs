@@ -24,12 +24,21 @@ pub struct Standing {
     pub finding: Finding,
     /// In plain words, while it waits.
     pub waits: Option<String>,
+    /// Its secrets have to be sent again.
+    pub wants_secrets: bool,
 }
+
+/// What a run waits for after the yardmaster of the machine, which keeps secrets in memory only, was started anew.
+pub(crate) const WANTS_SECRETS: &str = "waits for its secrets, which the yard that sent it brings again";
 
 /// How the machine's yardmaster knows a secret that came with a parcel: no two parcels share one, and no variable of a
 /// shell has such a name.
 pub fn secret_key(parcel: &str, name: &str) -> String {
     format!("{parcel}/{name}")
+}
+
+pub(crate) fn is_secret_key(name: &str) -> bool {
+    name.contains('/')
 }
 
 #[derive(Debug)]
@@ -94,9 +103,12 @@ impl Site for Machine {
 }
 
 fn seen(run: RunId, told: Option<Standing>) -> Seen {
-    let Some(Standing { finding, waits }) = told else { return Seen { run, queue: InQueue::Absent, finding: None } };
+    let Some(Standing { finding, waits, wants_secrets }) = told else {
+        return Seen { run, queue: InQueue::Absent, finding: None };
+    };
     let state = finding.state.as_ref().map(|state| &state.run.state);
     let queue = match state {
+        Some(State::Queued { .. }) if wants_secrets => InQueue::WantsSecrets,
         Some(State::Queued { .. }) => InQueue::Waiting { why: waits },
         // Whatever it is, the finding says it.
         _ => InQueue::Running,

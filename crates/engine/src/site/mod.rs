@@ -22,6 +22,7 @@ use crate::pipe::PipeError;
 use crate::target::{Declared, SubmitError};
 
 pub use machine::{Machine, Standing, secret_key};
+pub(crate) use machine::{WANTS_SECRETS, is_secret_key};
 pub use probe::Known;
 pub use slurm::{Slurm, job_name, script};
 pub use survey::{Cluster, Folder, Survey, survey};
@@ -107,6 +108,8 @@ pub enum InQueue {
     Waiting {
         why: Option<String>,
     },
+    /// For its secrets: they were lost there, and are to be sent again with its parcel.
+    WantsSecrets,
     Running,
     /// It will not be begun, or be begun again.
     Over(Over),

@@ -82,13 +82,7 @@ async fn reveal(reference: &SecretRef, known: &BTreeMap<String, String>, project
         SecretRef::Env(name) => {
             // What a visitor handed over; after a restart, what the shell that started this yardmaster had.
             let value = known.get(name).cloned().or_else(|| std::env::var(name).ok());
-            value.ok_or_else(|| match name.split_once('/') {
-                // It came with a parcel, to an earlier yardmaster.
-                Some(_) => {
-                    "it was lost with the yardmaster there, which keeps none; `yard retry` brings it again".to_owned()
-                }
-                None => format!("{name} is not set in the shell that started yard"),
-            })
+            value.ok_or_else(|| format!("{name} is not set in the shell that started yard"))
         }
         SecretRef::File(path) => {
             let text = fs_err::read_to_string(locate(path, project)).map_err(|error| error.to_string())?;

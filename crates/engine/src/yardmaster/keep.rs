@@ -11,12 +11,12 @@ use trainyard_agent::view::View;
 use trainyard_core::id::{RunId, Token};
 use trainyard_core::plan::slots::{Slot, Slots};
 use trainyard_core::run::{Effect, Ending, Event, Outcome, State, decide};
+use trainyard_core::spec::{SecretRef, Setting};
 use trainyard_core::time::{Instant, Span};
 
 use super::mirror::Missing;
 use crate::ledger::{Batch, Change, Ledger, LedgerError, OpenRun, Request};
-use crate::site::Place;
-use crate::site::parcel_id;
+use crate::site::{Place, WANTS_SECRETS, is_secret_key, parcel_id};
 use crate::target::{Handle, News, Observation};
 
 /// An open run and its batch.
@@ -52,6 +52,10 @@ pub(super) struct Keep {
     pub(super) doubts: BTreeSet<Token>,
     /// Parcels to be sent once the changes are in the ledger.
     pub(super) parcels: BTreeSet<String>,
+    /// Names of secrets that came with parcels.
+    supplied: BTreeSet<String>,
+    /// Runs whose secrets are still to come.
+    wanting: Vec<RunId>,
     /// Runs that are to go to sites.
     outgoing: Vec<RunId>,
     batches: HashMap<i64, Rc<Batch>>,
@@ -68,6 +72,8 @@ impl Keep {
             effects: Vec::new(),
             doubts: BTreeSet::new(),
             parcels: BTreeSet::new(),
+            supplied: BTreeSet::new(),
+            wanting: Vec::new(),
             outgoing: Vec::new(),
             batches: HashMap::new(),
             delayed: BTreeMap::new(),
@@ -169,8 +175,29 @@ impl Keep {
             self.outgoing.push(id);
         } else if let Some(why) = self.slots.capacity().refuse(&demand) {
             self.happen(id, &Event::Refused { why: why.clone() }, &why, now);
+        } else if self.lacks_secrets(id) {
+            self.note(id, Some(WANTS_SECRETS.to_owned()));
+            self.wanting.push(id);
         } else {
             self.slots.wait(id, u64::try_from(seq).unwrap_or(0), demand);
+        }
+    }
+
+    /// Of those that come with parcels; others are looked up when they are needed.
+    fn lacks_secrets(&self, id: RunId) -> bool {
+        let Some(active) = self.runs.get(&id) else { return false };
+        active.batch.job.env.values().any(|setting| match setting {
+            Setting::Secret(SecretRef::Env(name)) => is_secret_key(name) && !self.supplied.contains(name),
+            Setting::Secret(_) | Setting::Text(_) => false,
+        })
+    }
+
+    /// Secrets came in: who waited for them joins the queue.
+    pub(super) fn supply<'a>(&mut self, names: impl Iterator<Item = &'a String>, now: Instant) {
+        self.supplied.extend(names.cloned());
+        for id in std::mem::take(&mut self.wanting) {
+            self.note(id, None);
+            self.queue(id, None, now);
         }
     }
 

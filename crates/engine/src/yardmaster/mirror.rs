@@ -11,7 +11,7 @@ use trainyard_core::time::{Instant, Span};
 
 use super::keep::{Active, Keep};
 use crate::ledger::Change;
-use crate::site::{Asked, InQueue, Over, Seen};
+use crate::site::{Asked, InQueue, Over, Seen, WANTS_SECRETS};
 
 /// A scheduler that says a job is over may be ahead of the disk on which its agent wrote how.
 const OVER: Span = Span::seconds(5);
@@ -62,6 +62,12 @@ impl Keep {
                 self.note(run, why);
                 self.present(run);
             }
+            InQueue::WantsSecrets => {
+                self.accepted(run, "in the site's queue", now);
+                self.note(run, Some(WANTS_SECRETS.to_owned()));
+                self.present(run);
+                follow = Follow::Ship;
+            }
             InQueue::Running => {
                 self.accepted(run, "in the site's queue", now);
                 self.present(run);
@@ -75,7 +81,7 @@ impl Keep {
             InQueue::Absent => follow = self.missing(run, None, now),
         }
         let Some(active) = self.runs.get(&run) else { return Follow::Nothing };
-        if let (State::Cancelling { since, .. }, Follow::Nothing) = (&active.open.run.state, &follow) {
+        if let (State::Cancelling { since, .. }, Follow::Nothing | Follow::Ship) = (&active.open.run.state, &follow) {
             return Follow::Cancel { insist: now.since(*since) > INSIST };
         }
         match follow {
@@ -98,7 +104,7 @@ impl Keep {
         }
     }
 
-    fn note(&mut self, run: RunId, note: Option<String>) {
+    pub(super) fn note(&mut self, run: RunId, note: Option<String>) {
         let Some(active) = self.runs.get_mut(&run) else { return };
         if active.note != note {
             active.note.clone_from(&note);
@@ -180,8 +186,14 @@ impl Keep {
 pub(super) enum Follow {
     Nothing,
     Moved,
-    Settle { attempt: u32 },
-    Cancel { insist: bool },
+    /// Its parcel is to be sent again.
+    Ship,
+    Settle {
+        attempt: u32,
+    },
+    Cancel {
+        insist: bool,
+    },
 }
 
 impl Active {

@@ -167,6 +167,7 @@ impl Yardmaster {
     /// False when the visitor is of another build: this yardmaster makes room.
     async fn welcome(&mut self, visit: Visit) -> bool {
         let same = visit.knock.build == super::call::build();
+        self.keep.supply(visit.knock.secrets.keys(), now());
         self.secrets.extend(visit.knock.secrets);
         if same {
             self.take_up().await;

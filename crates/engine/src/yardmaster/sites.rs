@@ -1,6 +1,6 @@
 //! The yardmaster and its sites: parcels go out, answers come in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::Instant as Clock;
 use trainyard_agent::disk::now;
 use trainyard_agent::order::Secrets;
 use trainyard_core::id::RunId;
-use trainyard_core::run::{Effect, Event};
+use trainyard_core::run::{Effect, Event, State};
 use trainyard_core::spec::TargetSpec;
 
 use super::mirror::Follow;
@@ -80,7 +80,7 @@ impl Yardmaster {
             Err(SubmitError::Refused(why)) => {
                 self.unsent.remove(parcel);
                 for run in runs {
-                    self.keep.happen(run, &Event::Refused { why: why.clone() }, &why, now());
+                    self.refused_at_site(run, &why);
                 }
                 None
             }
@@ -95,6 +95,16 @@ impl Yardmaster {
         self.keep.changes.push(Change::Site { name: site, at: now(), problem });
     }
 
+    /// One that the site has in its queue, and that was only sent again, stays there.
+    fn refused_at_site(&mut self, run: RunId, why: &str) {
+        let state = self.keep.runs.get(&run).map(|active| &active.open.run.state);
+        if matches!(state, Some(State::Waiting { .. })) {
+            self.keep.note(run, Some(why.to_owned()));
+        } else {
+            self.keep.happen(run, &Event::Refused { why: why.to_owned() }, why, now());
+        }
+    }
+
     pub(super) fn hear_site(&mut self, news: site::News) {
         let watched = Rc::strong_count(&self.stay) > 1;
         match news {
@@ -106,10 +116,11 @@ impl Yardmaster {
             }
             site::News::Seen { site, at, seen } => {
                 let (mut moved, mut cancel) = (false, BTreeMap::<bool, Vec<Asked>>::new());
+                let mut again = BTreeSet::new();
                 for seen in seen {
                     let run = seen.run;
                     let follow = self.keep.seen(seen, now());
-                    moved |= follow != Follow::Nothing;
+                    moved |= !matches!(follow, Follow::Nothing | Follow::Ship);
                     let Some(active) = self.keep.runs.get(&run) else { continue };
                     let Some(plan) = &active.batch.site else { continue };
                     match follow {
@@ -118,9 +129,12 @@ impl Yardmaster {
                             self.remote.tell(&target, site::Task::Settle { run, attempt, job });
                         }
                         Follow::Cancel { insist } => cancel.entry(insist).or_default().extend(active.question()),
+                        Follow::Ship => again.extend(active.place.as_ref().map(|place| place.parcel.clone())),
                         Follow::Nothing | Follow::Moved => {}
                     }
                 }
+                again.retain(|parcel| !self.unsent.contains_key(parcel));
+                again.into_iter().for_each(|parcel| self.ship(parcel));
                 if let Some(target) = self.keep.target_of(&site) {
                     for (insist, asked) in cancel {
                         self.remote.tell(&target, site::Task::Cancel { asked, insist });
