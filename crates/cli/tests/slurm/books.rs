@@ -8,7 +8,8 @@ use crate::site::Site;
 
 const JOB: &str = "[jobs.gated]\ncommand = ['sh', '-c', 'mkdir -p ck; echo x > ck/1; touch \"$HOME/began-$YARD_SEED-$YARD_ATTEMPT\"; \
                    until [ -e \"$HOME/go\" ]; do sleep 0.1; done']\noutputs = ['ck/']\n\
-                   [jobs.gated.resume]\nattempts = 3\ncheckpoint = 'ck/*'\n";
+                   [jobs.gated.resume]\nattempts = 3\ncheckpoint = 'ck/*'\n\
+                   [jobs.once]\ncommand = ['sleep', '980']\n";
 
 fn forgetful(accounting: bool) -> Slurm {
     Slurm::start(Options { accounting, extra: vec!["MinJobAge=2".to_owned()], ..Options::default() })
@@ -88,4 +89,15 @@ fn one_task_of_an_array_is_cancelled_by_hand() {
     for other in ["gated-s1", "gated-s3"] {
         site.wait_for(other, "succeeded");
     }
+}
+
+#[test]
+fn a_job_without_another_attempt_is_cancelled_by_hand() {
+    let site = Site::new(Slurm::shared(), JOB, "");
+    let ran = site.run(&["run", "once", "--on", "euler", "--detach"]);
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    site.wait_for("once", "running");
+    site.slurm.ask(&["scancel", &site.live_jobs()[0].id]);
+    let ended = eventually("its end", || Some(site.show("once")).filter(|shown| !shown["ended"].is_null()));
+    assert_eq!(ended["state"], "cancelled", "{ended}");
 }

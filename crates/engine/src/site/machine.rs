@@ -11,7 +11,7 @@ use trainyard_core::id::RunId;
 use trainyard_core::run::State;
 use trainyard_core::spec::JobSpec;
 
-use super::{Asked, InQueue, Seen, Shipment, Site};
+use super::{Asked, InQueue, Over, Seen, Shipment, Site};
 use crate::pipe::{Pipe, PipeError};
 use crate::target::SubmitError;
 
@@ -110,7 +110,8 @@ fn seen(run: RunId, told: Option<Standing>) -> Seen {
     let queue = match state {
         Some(State::Queued { .. }) if wants_secrets => InQueue::WantsSecrets,
         Some(State::Queued { .. }) => InQueue::Waiting { why: waits },
-        // Whatever it is, the finding says it.
+        // How, the finding says.
+        Some(state) if state.has_ended() => InQueue::Over(Over::Ended),
         _ => InQueue::Running,
     };
     let begun = !matches!(state, Some(State::Queued { .. })) || !finding.results.is_empty();

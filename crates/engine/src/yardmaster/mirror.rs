@@ -53,7 +53,7 @@ impl Keep {
         let run = seen.run;
         let before = self.runs.get(&run).map(|active| active.open.run.clone());
         if let Some(finding) = seen.finding {
-            self.found(finding, now);
+            self.found(with_reason(finding, &seen.queue), now);
         }
         let mut follow = Follow::Nothing;
         match seen.queue {
@@ -159,8 +159,11 @@ impl Keep {
         let over = active.missing.take().and_then(|missing| missing.over);
         let (event, what) = match fate {
             Fate::Ended(result) => {
-                let (seq, what) = (active.open.seq, format!("attempt {attempt}: {}", result.outcome));
-                let ending = result.ending();
+                let (seq, mut ending) = (active.open.seq, result.ending());
+                if over == Some(Over::Cancelled) && ending.outcome == Outcome::Preempted {
+                    ending.outcome = Outcome::Stopped;
+                }
+                let what = format!("attempt {attempt}: {}", ending.outcome);
                 self.changes.push(Change::Result { seq, number: attempt, result });
                 (Event::Ended { attempt, ending }, what)
             }
@@ -179,6 +182,25 @@ impl Keep {
         };
         self.happen(run, &event, &what, now);
     }
+}
+
+/// An agent that is sent away cannot tell who wanted that. The scheduler can, once it is done with the job.
+fn with_reason(mut finding: Finding, queue: &InQueue) -> Finding {
+    let Some(State::Failed { at, reason }) = finding.state.as_ref().map(|state| &state.run.state) else {
+        return finding;
+    };
+    if reason.outcome() != Some(&Outcome::Preempted) {
+        return finding;
+    }
+    let at = *at;
+    match queue {
+        InQueue::Running => finding.state = None,
+        InQueue::Over(Over::Cancelled) => {
+            finding.state.iter_mut().for_each(|state| state.run.state = State::Cancelled { at });
+        }
+        _ => {}
+    }
+    finding
 }
 
 /// What is to be done after an answer.
