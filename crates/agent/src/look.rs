@@ -1,5 +1,8 @@
 //! What lies in the folders of runs at a site, for whoever sent them.
 
+use std::io;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 use trainyard_core::id::{RunId, Token};
 use trainyard_core::run::Ending;
@@ -55,9 +58,10 @@ pub enum Fate {
 }
 
 /// Makes sure that the attempt is not begun any more, or finds out how it ended.
-pub fn settle(depot: &Depot, run: RunId, attempt: u32, job: &JobSpec) -> std::io::Result<Fate> {
+pub fn settle(depot: &Depot, run: RunId, attempt: u32, job: &JobSpec) -> io::Result<Fate> {
     let folder = depot.run(run).attempt(attempt);
     let token = Token::new(run, attempt);
+    look_anew(folder.path())?;
     if let Some(result) = read_json::<AttemptResult>(&folder.result()).filter(|result| result.token == token) {
         return Ok(Fate::Ended(Box::new(result)));
     }
@@ -65,11 +69,19 @@ pub fn settle(depot: &Depot, run: RunId, attempt: u32, job: &JobSpec) -> std::io
         Holder::Void => return Ok(Fate::NeverStarted),
         Holder::Nobody => match claim::make_void(&folder, &token) {
             Ok(()) => return Ok(Fate::NeverStarted),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         },
         Holder::Alive(_) | Holder::Gone => {}
     }
     let why = "the node went down, or the job was killed".to_owned();
     Ok(Fate::Lost(site::lost(&folder, job, View::of(depot, run), why)))
+}
+
+/// A network file system may remember for a minute that a file was not there. Whoever changes a folder sees it as it is.
+fn look_anew(folder: &Path) -> io::Result<()> {
+    fs_err::create_dir_all(folder)?;
+    let touch = folder.join(format!(".look.{}", std::process::id()));
+    fs_err::write(&touch, "")?;
+    fs_err::remove_file(touch)
 }
