@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use trainyard_core::id::Digest;
 use trainyard_core::plan::slurm;
 use trainyard_core::time::Instant;
 
@@ -30,17 +31,29 @@ pub enum Posted {
     Unsure { why: String },
 }
 
+/// Whoever sent the parcel was sure of it; somebody has cleaned the depot since.
+pub const NO_CODE: &str = "the code of the run is no longer at the site; `yard run` sends it again";
+
 const PATIENCE: Duration = Duration::from_secs(60);
 /// An `sbatch` that somebody began and nobody saw the end of has given up by then.
 const IN_FLIGHT: Duration = Duration::from_secs(75);
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// `secrets` go into the job's environment by way of `sbatch`'s own, and nowhere else.
-pub fn post(depot: &Depot, parcel: &str, name: &str, secrets: &BTreeMap<String, String>) -> io::Result<Posted> {
+pub fn post(
+    depot: &Depot,
+    parcel: &str,
+    name: &str,
+    snapshot: Option<&Digest>,
+    secrets: &BTreeMap<String, String>,
+) -> io::Result<Posted> {
     let folder = depot.parcel(parcel);
     let (posted, posting) = (folder.join("posted.json"), folder.join("posting"));
     if let Some(known) = read_json::<Posted>(&posted) {
         return Ok(known);
+    }
+    if snapshot.is_some_and(|digest| !depot.snapshot(digest).exists()) {
+        return Ok(Posted::Refused { why: NO_CODE.to_owned() });
     }
     if !begin(&posting)? {
         if let Some(found) = find_begun(&posting, name)? {

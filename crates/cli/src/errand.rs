@@ -6,7 +6,7 @@ use std::time::Duration;
 use trainyard_agent::depot::Depot;
 use trainyard_core::id::Digest;
 use trainyard_core::spec::TargetSpec;
-use trainyard_engine::host::Person;
+use trainyard_engine::host::{Host, Person};
 use trainyard_engine::pipe::{Pipe, PipeError};
 use trainyard_engine::site::{Known, Reach};
 use trainyard_engine::snapshot;
@@ -41,6 +41,15 @@ impl<'a> Errand<'a> {
             }
         };
         Ok(self.pipe.insert(pipe))
+    }
+
+    fn is_connected(&self) -> bool {
+        let host = self.context.reach().ok().and_then(|reach| reach.host(self.target).ok());
+        match host {
+            Some(Host::Ssh(host)) => host.is_connected(),
+            Some(Host::Here) => true,
+            None => false,
+        }
     }
 
     pub(crate) fn into_pipe(self) -> Option<Pipe> {
@@ -142,6 +151,14 @@ impl Courier for Errand<'_> {
         loop {
             tries += 1;
             let snapshot = snapshot::scan(&plan.project, &plan.rules, &plan.cache)?;
+            let path = self.context.home.site(&self.target.name);
+            let mut known = Known::recall(&path, self.target);
+            // Nothing to send, and the yardmaster has the connection: this command needs none.
+            if let Some(known) = known.as_ref().filter(|known| known.has(&snapshot.digest))
+                && self.is_connected()
+            {
+                return Ok((snapshot.digest, Depot::new(&known.root)));
+            }
             let pipe = self.pipe().map_err(TransferError::from)?;
             let mut bar = Bar::new(printer, "uploading");
             let sent = transfer::upload(pipe, &snapshot, &mut |progress| bar.show(progress.bytes, progress.of));
@@ -151,6 +168,10 @@ impl Courier for Errand<'_> {
                 other => other?,
             };
             snapshot::remember(&snapshot, &home)?;
+            if let Some(known) = &mut known {
+                known.note_sent(&snapshot.digest);
+                known.keep(&path);
+            }
             return Ok((snapshot.digest, Depot::new(pipe.depot())));
         }
     }

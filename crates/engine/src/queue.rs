@@ -7,8 +7,9 @@ use std::time::Duration;
 use trainyard_agent::depot::Depot;
 use trainyard_agent::disk::now;
 use trainyard_agent::look::{Finding, Question};
-use trainyard_agent::order::{AttemptResult, Secrets, Status};
+use trainyard_agent::order::{AttemptResult, Secrets, Source, Status};
 use trainyard_agent::parcel::{Member, Parcel, Scheduler};
+use trainyard_agent::post::NO_CODE;
 use trainyard_agent::process::run_limited_with;
 use trainyard_agent::site::SiteState;
 use trainyard_core::id::RunId;
@@ -27,6 +28,8 @@ pub enum QueueError {
     Parcel(#[source] io::Error),
     #[error("`{line}` of the target's `setup` failed{said}")]
     Setup { line: String, said: String },
+    #[error("{NO_CODE}")]
+    NoCode,
     #[error("the parcel is for another kind of site")]
     Kind,
 }
@@ -46,6 +49,9 @@ pub fn add(ledger: &mut Ledger, depot: &Depot, parcel: &str, env: BTreeMap<Strin
     }
     if new.is_empty() {
         return Ok(());
+    }
+    if matches!(&parcel.source, Source::Snapshot(digest) if !depot.snapshot(digest).exists()) {
+        return Err(QueueError::NoCode);
     }
     let mut env = after(setup, env)?;
     env.extend(parcel.env.clone());

@@ -8,7 +8,7 @@ use trainyard_agent::depot::Depot;
 use trainyard_agent::order::Secrets;
 use trainyard_agent::reclaim::{self, Wish};
 use trainyard_agent::{inspect, look, post};
-use trainyard_core::id::RunId;
+use trainyard_core::id::{Digest, RunId};
 use trainyard_core::spec::JobSpec;
 
 use crate::context::Context;
@@ -51,6 +51,9 @@ enum Task {
         parcel: String,
         #[arg(long)]
         name: String,
+        /// Must be there
+        #[arg(long)]
+        snapshot: Option<String>,
     },
     /// Says what lies in the folders of runs; questions on standard input
     Look {
@@ -106,9 +109,12 @@ impl Agent {
                 let code = trainyard_agent::task::run(&step, &argv)?;
                 return Ok(Exit::Job(u8::try_from(code).unwrap_or(1)));
             }
-            Task::Post { depot, parcel, name } => {
+            Task::Post { depot, parcel, name, snapshot } => {
                 let secrets: Secrets = input()?;
-                answer(context.printer, &post::post(&Depot::new(depot), &parcel, &name, &secrets.0)?)?;
+                answer(
+                    context.printer,
+                    &post::post(&Depot::new(depot), &parcel, &name, snapshot.map(Digest).as_ref(), &secrets.0)?,
+                )?;
             }
             Task::Look { depot } => {
                 let (depot, questions) = (Depot::new(depot), input::<Vec<look::Question>>()?);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant as Clock};
 
 use clap::Args;
 use serde_json::{Value, json};
+use trainyard_agent::post::NO_CODE;
 use trainyard_agent::snapshot::{Entry, Kind, decode};
 use trainyard_core::id::RunId;
 use trainyard_core::plan::slurm::Facts;
@@ -82,9 +83,14 @@ impl Run {
             let rows: Vec<RunRow> =
                 ids.iter().filter_map(|id| ledger.run(*id).transpose()).collect::<Result<_, _>>()?;
             context.printer.report(&Submitted { rows: &rows });
+            forget_wiped(context, target, rows.first());
             return Ok(refused(&rows).unwrap_or(Exit::Done));
         }
-        follow::follow(context, &ledger, caller, &ids, errand.into_pipe())
+        let exit = follow::follow(context, &ledger, caller, &ids, errand.into_pipe())?;
+        if is_site && let Some(first) = ids.first() {
+            forget_wiped(context, target, ledger.run(*first)?.as_ref());
+        }
+        Ok(exit)
     }
 
     fn show_plan(&self, context: &Context, plan: &Plan, known: Option<&Known>) -> Result<Exit, CommandError> {
@@ -184,6 +190,16 @@ pub(super) fn refused(rows: &[RunRow]) -> Option<Exit> {
     use trainyard_core::run::{Reason, State};
     let is_refused = |row: &RunRow| matches!(&row.run.state, State::Failed { reason: Reason::Refused { .. }, .. });
     rows.iter().any(is_refused).then_some(Exit::Refused)
+}
+
+/// A depot that somebody has wiped since is not taken for full again.
+fn forget_wiped(context: &Context, target: &TargetSpec, row: Option<&RunRow>) {
+    let is_wiped = row.and_then(|row| row.reason.as_deref()).is_some_and(|why| why.contains(NO_CODE));
+    let path = context.home.site(&target.name);
+    if let Some(mut known) = is_wiped.then(|| Known::recall(&path, target)).flatten() {
+        known.sent.clear();
+        known.keep(&path);
+    }
 }
 
 /// A site that takes longer has the runs later; they are in the ledger.

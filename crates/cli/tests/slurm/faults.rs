@@ -195,3 +195,16 @@ fn a_site_without_space_is_told_before_anything_is_recorded() {
     assert!(ran.stderr.contains("free") || ran.stderr.contains("space"), "{ran:?}");
     assert!(site.runs().is_empty());
 }
+
+#[test]
+fn a_depot_that_was_wiped_is_told_and_filled_again() {
+    let site = Site::new(Slurm::shared(), MARKING, "");
+    let first = site.run(&["run", "mark", "--on", "euler"]);
+    assert_eq!(first.exit, 0, "{first:?}");
+    std::fs::remove_dir_all(site.login.home().join("depot/snapshots")).expect("a folder");
+    let second = site.run(&["run", "mark", "--on", "euler"]);
+    assert_eq!(second.exit, 5, "{second:?}");
+    assert!(second.stdout.contains("no longer at the site"), "{second:?}");
+    let third = site.run(&["run", "mark", "--on", "euler"]);
+    assert_eq!(third.exit, 0, "{third:?}");
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use trainyard_agent::disk::{Durability, now, read_json, replace_json};
+use trainyard_core::id::Digest;
 use trainyard_core::plan::slurm::{Facts, probe_script};
 use trainyard_core::spec::{TargetKind, TargetSpec};
 use trainyard_core::time::{Instant, Span};
@@ -30,7 +31,15 @@ pub struct Known {
     pub agent: String,
     /// Of a SLURM cluster.
     pub facts: Option<Facts>,
+    /// Snapshots that were found or put there, and when.
+    #[serde(default)]
+    pub sent: BTreeMap<Digest, Instant>,
 }
+
+/// What cleans at the site leaves alone for longer than this.
+const SURE: Span = Span::seconds(1200);
+/// More are not worth remembering.
+const MOST_SENT: usize = 50;
 
 impl Known {
     /// What the pipe tells, and for SLURM what its commands do.
@@ -46,12 +55,26 @@ impl Known {
             root: pipe.depot().to_owned(),
             agent: pipe.agent().to_owned(),
             facts,
+            sent: BTreeMap::new(),
         })
     }
 
     /// What was kept, if it is of this site; however old.
     pub fn recall(path: &Path, target: &TargetSpec) -> Option<Self> {
         read_json::<Self>(path).filter(|known| known.host == host(target) && known.depot == super::depot_of(target))
+    }
+
+    /// Whether the code is there for certain, or nearly so: who submits looks again.
+    pub fn has(&self, snapshot: &Digest) -> bool {
+        self.sent.get(snapshot).is_some_and(|at| now().since(*at) < SURE)
+    }
+
+    pub fn note_sent(&mut self, snapshot: &Digest) {
+        self.sent.insert(snapshot.clone(), now());
+        self.sent.retain(|_, at| now().since(*at) < SURE);
+        while self.sent.len() > MOST_SENT {
+            self.sent.pop_first();
+        }
     }
 
     pub fn is_fresh(&self) -> bool {

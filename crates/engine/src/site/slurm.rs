@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use trainyard_agent::look::{Fate, Finding, Question};
+use trainyard_agent::order::Source;
 use trainyard_agent::pipe::message::Status;
-use trainyard_agent::post::Posted;
+use trainyard_agent::post::{NO_CODE, Posted};
 use trainyard_core::id::RunId;
 use trainyard_core::plan::slurm::{
     self, Accounting, Array, Interruption, Queue, QueueRow, SlurmState, StateClass, Task, Wanted,
@@ -132,10 +133,14 @@ impl Site for Slurm {
         let files = [(format!("{folder}/parcel.json"), text), (format!("{folder}/job.sh"), script.into_bytes())];
         self.pipe.write(&files).map_err(unreachable)?;
         let name = job_name(&parcel.job.name, &parcel.id);
-        let task = ["post", "--parcel", &parcel.id, "--name", &name];
+        let mut task = vec!["post", "--parcel", &parcel.id, "--name", &name];
+        if let Source::Snapshot(digest) = &parcel.source {
+            task.extend(["--snapshot", &digest.0]);
+        }
         let posted: Posted = self.pipe.task(&task, &shipment.secrets, POSTING).map_err(unsure)?;
         match posted {
             Posted::Job { id, .. } => Ok(format!("SLURM job {id}")),
+            Posted::Refused { why } if why == NO_CODE => Err(SubmitError::Refused(why)),
             Posted::Refused { why } => Err(SubmitError::Refused(format!("SLURM: {why}"))),
             Posted::Unreachable { why } => Err(SubmitError::Unreachable(std::io::Error::other(why))),
             Posted::Unsure { why } => Err(SubmitError::Unsure(std::io::Error::other(why))),
