@@ -131,7 +131,7 @@ pub enum Over {
     Failed { how: String },
 }
 
-/// Speaks to one system, decides nothing, remembers nothing.
+/// Speaks to one system, decides nothing, remembers nothing. All sites pass `testkit::conformance` against the real one.
 pub trait Site {
     /// Submitting a parcel twice executes it once.
     fn submit(&mut self, shipment: &Shipment) -> Result<(), SubmitError>;
