@@ -133,7 +133,7 @@ pub enum Over {
     Failed { how: String },
 }
 
-/// Speaks to one system, decides nothing, remembers nothing.
+/// Speaks to one system, decides nothing, remembers nothing. All sites pass `testkit::conformance` against the real one.
 pub trait Site {
     /// Submitting a parcel twice executes it once. Returns what the site calls it, for people.
     fn submit(&mut self, shipment: &Shipment) -> Result<String, SubmitError>;

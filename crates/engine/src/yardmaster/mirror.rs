@@ -153,6 +153,13 @@ impl Keep {
         Follow::Settle { attempt }
     }
 
+    /// A question went unanswered; it may have been what an attempt came to.
+    pub(super) fn unsettled(&mut self, site: &str) {
+        for active in self.runs.values_mut().filter(|active| active.batch.target == site) {
+            active.missing.iter_mut().for_each(|missing| missing.asked = false);
+        }
+    }
+
     /// The site has made sure what an attempt came to.
     pub(super) fn settled(&mut self, run: RunId, attempt: u32, fate: Fate, now: Instant) {
         let Some(active) = self.runs.get_mut(&run) else { return };

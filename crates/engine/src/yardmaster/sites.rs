@@ -111,6 +111,7 @@ impl Yardmaster {
             site::News::Submitted { parcel, outcome } => self.shipped(&parcel, outcome),
             site::News::Settled { run, attempt, fate } => self.keep.settled(run, attempt, fate, now()),
             site::News::Unanswered { site, at, problem } => {
+                self.keep.unsettled(&site);
                 self.remote.answered(&site, false, watched);
                 self.keep.changes.push(Change::Site { name: site, at, problem: Some(problem) });
             }
