@@ -196,7 +196,7 @@ impl<'a> Proof<'a> {
             InQueue::Other { state } => return Ok(Standing::Waiting(Some(format!("the scheduler says `{state}`")))),
             // The test job has no secrets.
             InQueue::Running | InQueue::WantsSecrets => return Ok(Standing::Running),
-            InQueue::Absent => "is not in the queue any more".to_owned(),
+            InQueue::Absent | InQueue::Unsettled => "is not in the queue any more".to_owned(),
             InQueue::Over(over) => words(&over),
         };
         let (since, over) = self.over.get_or_insert_with(|| (Clock::now(), over));

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Generous: machines here are slow and busy, and a condition that holds is not waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Asks until there is an answer.
 ///

@@ -91,7 +91,7 @@ fn the_queue_goes_on_without_the_laptop() {
     login.cut();
     let turns = || std::fs::read_to_string(login.home().join("turns")).unwrap_or_default();
     eventually("all turns", || (turns() == "1\n2\n3\n").then_some(()));
-    assert_eq!(yard.processes(), Vec::<i32>::new(), "nobody was there");
+    assert_eq!(yard.yardmasters(), Vec::<i32>::new(), "nobody was there");
     for seed in 1..=3 {
         yard.wait_for(&format!("turn-s{seed}"), "succeeded");
     }

@@ -1,9 +1,10 @@
 //! A secret reaches the program, and is nowhere else: no file, no argument, no output, nothing that SLURM shows.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use trainyard_testkit::slurm::Slurm;
-use trainyard_testkit::{census, eventually};
+use trainyard_testkit::{census, within};
 
 use crate::site::Site;
 
@@ -54,7 +55,7 @@ fn a_secret_survives_a_requeue_and_is_seen_nowhere() {
     assert_eq!(ran.exit, 0, "{ran:?}");
     let began = |attempt: u32| {
         let mark = site.login.home().join(format!("began-{attempt}"));
-        eventually("the program", || mark.exists().then_some(()));
+        within(Duration::from_secs(180), "the program", || mark.exists().then_some(()));
     };
     began(1);
     let folders = [site.login.home().join("depot"), site.home(), site.project()];

@@ -115,6 +115,8 @@ pub enum InQueue {
     Over(Over),
     /// The scheduler does not know it, or no more.
     Absent,
+    /// The same, but its books, which lag behind, do not say yet how it ended.
+    Unsettled,
     /// In a state that this yard does not know; shown as it is.
     Other {
         state: String,

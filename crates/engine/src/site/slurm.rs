@@ -307,8 +307,7 @@ fn in_books(books: &Accounting, asked: &Asked) -> Option<InQueue> {
         row.name == name && (asked.sequential || row.task.index.is_none_or(|index| index == asked.place.group))
     };
     let newest = books.rows.iter().filter(of_it).max_by_key(|row| (row.start, row.end))?;
-    // The books lag behind the controller: who is not in the queue and still runs here has ended.
-    Some(if newest.state.has_ended() { InQueue::Over(over(&newest.state)) } else { InQueue::Absent })
+    Some(if newest.state.has_ended() { InQueue::Over(over(&newest.state)) } else { InQueue::Unsettled })
 }
 
 fn over(state: &SlurmState) -> Over {

@@ -18,6 +18,8 @@ const OVER: Span = Span::seconds(5);
 /// A job that a scheduler has never heard of may have been acknowledged a moment ago, or be known to it again after it
 /// has read its books.
 const ABSENT: Span = Span::seconds(30);
+/// Books are minutes behind at most, unless the controller died without telling them.
+const UNSETTLED: Span = Span::seconds(300);
 /// Who does not stop by then is stopped.
 const INSIST: Span = Span::seconds(20);
 
@@ -77,8 +79,9 @@ impl Keep {
                 self.note(run, Some(format!("SLURM says {state}")));
                 self.present(run);
             }
-            InQueue::Over(over) => follow = self.missing(run, Some(over), now),
-            InQueue::Absent => follow = self.missing(run, None, now),
+            InQueue::Over(over) => follow = self.missing(run, Some(over), OVER, now),
+            InQueue::Absent => follow = self.missing(run, None, ABSENT, now),
+            InQueue::Unsettled => follow = self.missing(run, None, UNSETTLED, now),
         }
         let Some(active) = self.runs.get(&run) else { return Follow::Nothing };
         if let (State::Cancelling { since, .. }, Follow::Nothing | Follow::Ship) = (&active.open.run.state, &follow) {
@@ -135,10 +138,9 @@ impl Keep {
     }
 
     /// Asked for once it has been missing for long enough and more than once.
-    fn missing(&mut self, run: RunId, over: Option<Over>, now: Instant) -> Follow {
+    fn missing(&mut self, run: RunId, over: Option<Over>, long: Span, now: Instant) -> Follow {
         let Some(active) = self.runs.get_mut(&run) else { return Follow::Nothing };
         let Some(attempt) = active.open.run.state.attempt() else { return Follow::Nothing };
-        let long = if over.is_some() { OVER } else { ABSENT };
         // A parcel whose answer is still awaited is missing for no other reason.
         if matches!(active.open.run.state, State::Starting { .. }) && over.is_none() {
             return Follow::Nothing;
