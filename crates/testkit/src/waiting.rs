@@ -8,7 +8,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Asks until there is an answer.
 ///
 /// # Panics
-/// When there is none within a minute; `what` tells what was waited for.
+/// When there is none within two minutes; `what` tells what was waited for.
 pub fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     within(PATIENCE, what, ask)
 }
