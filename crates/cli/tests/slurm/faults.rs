@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use trainyard_testkit::slurm::{Options, Slurm};
-use trainyard_testkit::{eventually, within};
+use trainyard_testkit::{eventually, processes, within};
 
 use crate::site::Site;
 
@@ -133,7 +133,9 @@ fn squeue_that_fails_changes_nothing() {
     site.login.cut();
     eventually("the problem to be told", || site.run(&["ps"]).stderr.contains("has not answered").then_some(()));
     std::fs::write(site.login.home().join("go"), "").expect("a file");
-    std::thread::sleep(Duration::from_secs(3));
+    let id = site.show("long")["id"].as_str().map(str::to_owned).expect("an id");
+    let mark = format!("YARD_RUN={id}");
+    eventually("the program to end", || processes::with_environment(&mark).is_empty().then_some(()));
     assert_eq!(site.show("long")["state"], "running", "could not ask is no answer");
     std::fs::remove_file(broken).expect("to remove it");
     site.wait_for("long", "succeeded");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
-use trainyard_testkit::slurm::Slurm;
+use trainyard_testkit::slurm::{Options, Slurm};
 use trainyard_testkit::{eventually, processes, within};
 
 use crate::site::Site;
@@ -172,4 +172,35 @@ fn nobody_waits_for_what_goes_on_in_the_background() {
     child.wait().expect("an end");
     told.recv_timeout(Duration::from_secs(2)).expect("whoever reads its output sees the end of it");
     site.run(&["cancel", "long"]);
+}
+
+#[test]
+fn on_the_login_node_itself_no_ssh_is_needed() {
+    let slurm = Slurm::shared();
+    let depot = tempfile::tempdir().expect("a folder");
+    let file = format!(
+        "[jobs.train]\ncommand = ['sh', '-c', 'echo \"on $SLURMD_NODENAME\"']\n\
+         [targets.here]\nkind = \"slurm\"\ndepot = \"{}\"\n",
+        depot.path().display()
+    );
+    let mut yard = trainyard_testkit::Yard::new(env!("CARGO_BIN_EXE_yard"), &file);
+    slurm.env().iter().for_each(|(name, value)| yard.set(name, value));
+    yard.set("YARD_PACE", "300");
+    yard.set("YARD_SSH", "/nonexistent/ssh");
+    let ran = yard.run(&["run", "train", "--on", "here"]);
+    assert_eq!(ran.exit, 0, "{ran:?}\n{}", slurm.log());
+    assert!(ran.stdout.starts_with("on n"), "{ran:?}");
+}
+
+#[test]
+fn more_runs_than_an_array_may_have_are_several_arrays() {
+    let slurm = Slurm::start(Options { max_array: 6, ..Options::default() });
+    let site = Site::new(&slurm, "[jobs.many]\ncommand = ['sh', '-c', 'echo \"$YARD_SEED\"']\n", "");
+    let ran = site.run(&["run", "many", "--on", "euler", "--seeds", "1-14"]);
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    let arrays: BTreeSet<String> = site.jobs_of("many").into_iter().map(|row| row.array).collect();
+    assert_eq!(arrays.len(), 3, "{arrays:?}");
+    for seed in [1, 6, 7, 14] {
+        assert_eq!(site.run(&["logs", &format!("many-s{seed}")]).stdout, format!("{seed}\n"));
+    }
 }

@@ -28,9 +28,15 @@ fn started(slurm: &Slurm) -> Site<'_> {
     let ran = site.run(&["run", "steps", "--on", "euler", "--detach"]);
     assert_eq!(ran.exit, 0, "{ran:?}");
     site.wait_for("steps", "running");
-    eventually("a checkpoint", || site.run(&["logs", "steps"]).stdout.contains("from 0").then_some(()));
-    std::thread::sleep(Duration::from_millis(2500));
+    eventually("some checkpoints", || (checkpoints(&site) > 4).then_some(()));
     site
+}
+
+/// Whole ones in the working folder of the only run.
+fn checkpoints(site: &Site<'_>) -> usize {
+    let runs = std::fs::read_dir(site.login.home().join("depot/runs")).into_iter().flatten().flatten();
+    let ck = runs.filter_map(|run| std::fs::read_dir(run.path().join("work/ck")).ok()).flatten().flatten();
+    ck.filter(|file| !file.file_name().to_string_lossy().starts_with('.')).count()
 }
 
 fn resumed(site: &Site<'_>) {
