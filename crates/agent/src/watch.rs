@@ -30,7 +30,7 @@ const BEAT_EVERY: Span = Span::seconds(5);
 const HOPELESS: Span = Span::seconds(30);
 /// A signal this close to the end of a lease is the end of the lease: schedulers look at their clocks twice a minute.
 const ABOUT_TO_END: Span = Span::seconds(90);
-const LATE: Duration = Duration::from_secs(1);
+const LATE: Duration = Duration::from_secs(5);
 
 /// Everything an attempt needs while its program runs.
 pub(crate) struct Task<'a> {

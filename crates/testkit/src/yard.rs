@@ -120,7 +120,11 @@ impl Yard {
 
     /// Waits until a run is in this state.
     pub fn wait_for(&self, run: &str, state: &str) -> Value {
-        eventually(&format!("{run} to be {state}"), || Some(self.show(run)).filter(|shown| shown["state"] == state))
+        eventually(&format!("{run} to be {state}"), || {
+            let shown = self.show(run);
+            assert!(shown["state"] == state || shown["ended"].is_null(), "{run} is not {state}: {shown}");
+            Some(shown).filter(|shown| shown["state"] == state)
+        })
     }
 
     /// Yardmaster and agents of this yard, and everything their runs started.
