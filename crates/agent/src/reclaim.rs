@@ -225,7 +225,8 @@ fn unused_blobs(depot: &Depot, kept: &BTreeSet<Digest>) -> Vec<PathBuf> {
     all.filter(|path| !needed.contains(path) && is_old_at(path)).collect()
 }
 
-fn blobs_of(depot: &Depot, digest: &Digest) -> Vec<PathBuf> {
+/// The blobs that a snapshot needs; none if its manifest cannot be read.
+pub fn blobs_of(depot: &Depot, digest: &Digest) -> Vec<PathBuf> {
     let entries = Manifest::read(depot, digest).map(|manifest| manifest.entries).unwrap_or_default();
     let blob = |kind: Kind| match kind {
         Kind::File { blob, .. } => Some(depot.blob(&blob)),

@@ -65,7 +65,7 @@ pub fn job(gpus: u32) -> Result<JobSpec, ProofError> {
     loaded.config.jobs.get(JOB).cloned().ok_or_else(|| ProofError::Refused(format!("there is no job `{JOB}`")))
 }
 
-/// One that is dropped before [`Proof::end`] leaves its job to its minute and its files to `yard clean`.
+/// One that is dropped before [`Proof::end`] leaves its job to its minute, and a few small files in the depot.
 pub struct Proof<'a> {
     reach: &'a Reach,
     target: &'a TargetSpec,

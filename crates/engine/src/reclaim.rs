@@ -8,8 +8,7 @@ use std::time::Duration;
 use trainyard_agent::depot::Depot;
 use trainyard_agent::disk::remove_folder;
 use trainyard_agent::order::Source;
-use trainyard_agent::reclaim::{Found, Wish, is_old, sent_here, size};
-use trainyard_agent::snapshot::{Kind, Manifest};
+use trainyard_agent::reclaim::{Found, Wish, blobs_of, is_old, sent_here, size};
 use trainyard_core::id::{Digest, RunId};
 
 use crate::ledger::{Ledger, LedgerError, RunRow};
@@ -152,15 +151,6 @@ fn unused_trees(depot: &Depot, kept: &BTreeSet<Digest>) -> Vec<(PathBuf, u64)> {
     });
     let old = unused.filter(|entry| entry.metadata().is_ok_and(|data| is_old(&data)));
     old.map(|entry| (entry.path(), size(&entry.path()))).collect()
-}
-
-fn blobs_of(depot: &Depot, digest: &Digest) -> Vec<PathBuf> {
-    let entries = Manifest::read(depot, digest).map(|manifest| manifest.entries).unwrap_or_default();
-    let blob = |kind: Kind| match kind {
-        Kind::File { blob, .. } => Some(depot.blob(&blob)),
-        Kind::Folder | Kind::Link { .. } => None,
-    };
-    entries.into_iter().filter_map(|entry| blob(entry.kind)).collect()
 }
 
 /// Files that were touched in the last hour are left: a submission may be putting them there this moment.
