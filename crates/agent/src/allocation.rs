@@ -19,8 +19,9 @@ use crate::depot::Depot;
 use crate::disk::now;
 use crate::lane::{Down, Up};
 use crate::lessor::Lessor;
-use crate::order::{Lease, Secrets, Stop};
+use crate::order::{Lease, Secrets, Stop, Told};
 use crate::parcel::{Parcel, Scheduler};
+use crate::ray::Ray;
 use crate::site::SiteRun;
 use crate::slurm::Slurm;
 use crate::sys;
@@ -59,6 +60,7 @@ fn lessor(depot: &Depot, parcel: &Parcel, group: u32) -> io::Result<Box<dyn Less
             group,
             began: now(),
         })),
+        Scheduler::Ray { notice } => Ok(Box::new(Ray { notice: *notice })),
         Scheduler::Host { .. } => Err(io::Error::other("this parcel is not for an allocation")),
     }
 }
@@ -116,13 +118,15 @@ impl<'a> Allocation<'a> {
             if self.lanes.iter().all(|lane| lane.busy.is_none()) && !self.has_more() {
                 return Ok(());
             }
-            match self.heard.recv_timeout(LOOK) {
+            let heard = self.heard.recv_timeout(LOOK);
+            // Before what came of it.
+            self.heed_signals()?;
+            self.heed_wishes()?;
+            match heard {
                 Ok((lane, Some(up))) => self.hear(lane, up)?,
                 Ok((lane, None)) => self.lane_gone(lane)?,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
-            self.heed_signals();
-            self.heed_wishes()?;
         }
     }
 
@@ -232,16 +236,20 @@ impl<'a> Allocation<'a> {
     }
 
     /// Whether the scheduler told all of its job's processes or only this one is not known, so it is passed on.
-    fn heed_signals(&mut self) {
+    fn heed_signals(&mut self) -> io::Result<()> {
         let mut siginfo = [0; 128];
         while rustix::io::read(&self.signals, &mut siginfo).is_ok() {
             self.leaving = true;
+            if self.lease.told == Told::ToStop {
+                self.runs.iter().filter(|run| !run.has_ended()).try_for_each(SiteRun::ask_to_cancel)?;
+            }
             for lane in self.lanes.iter().filter(|lane| lane.busy.is_some()) {
                 if let Some(pid) = Pid::from_raw(i32::try_from(lane.child.id()).unwrap_or(0)) {
                     let _ = kill_process(pid, Signal::TERM);
                 }
             }
         }
+        Ok(())
     }
 
     fn heed_wishes(&mut self) -> io::Result<()> {

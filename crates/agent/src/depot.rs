@@ -6,6 +6,8 @@
 //!   snapshots/<hash>          manifest: path, mode, link target, blob
 //!   bin/yard-<hash>           the agent
 //!   parcels/<parcel id>/      parcel.json: one submission to a site, and the script that starts it
+//!   images/<hash>.sif         an image that runs use; `.chunks` beside it says of what it is made
+//!   images/<hash>.sif.part    one that is arriving
 //!   trees/<hash>/             a large snapshot's files, laid out once for all runs
 //!   cache/<user id>/…         folders of images that are kept from run to run
 //!   runs/<run id>/
@@ -14,7 +16,8 @@
 //!     work/                   the working folder, kept through all attempts
 //!     layers.json             says that a tree lies under the working folder
 //!     layer/                  what programs have changed in their image, where that is kept
-//!     attempts/<n>/           claim.json, output.log, output.idx, status.json, result.json
+//!     attempts/<n>/           claim.json, output.log, output.idx, status.json, result.json,
+//!                             metrics.tfevents, reported.jsonl
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -43,8 +46,13 @@ impl Depot {
     }
 
     pub fn blob(&self, digest: &Digest) -> PathBuf {
-        let (front, rest) = digest.0.split_at(digest.0.len().min(2));
-        self.root.join("blobs").join(front).join(rest)
+        self.blobs().join(Self::blob_name(digest))
+    }
+
+    /// Of a blob, in the folder of all blobs.
+    pub fn blob_name(digest: &Digest) -> PathBuf {
+        let (front, rest) = digest.0.split_at_checked(2).unwrap_or((&digest.0, ""));
+        PathBuf::from(format!("{front}/{rest}"))
     }
 
     pub fn snapshots(&self) -> PathBuf {
@@ -81,12 +89,75 @@ impl Depot {
         self.root.join("trees").join(&digest.0)
     }
 
+    pub fn images(&self) -> PathBuf {
+        self.root.join("images")
+    }
+
+    pub fn image(&self, name: &ImageName) -> PathBuf {
+        self.images().join(name.to_string())
+    }
+
     pub fn runs(&self) -> PathBuf {
         self.root.join("runs")
     }
 
     pub fn run(&self, run: RunId) -> RunFolder {
         RunFolder { path: self.root.join("runs").join(run.to_string()) }
+    }
+}
+
+/// An image's file name in any depot: what it holds, and for whom it is made.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ImageName {
+    digest: String,
+    ending: String,
+}
+
+impl ImageName {
+    const ENDINGS: [&'static str; 3] = ["sif", "sqsh", "tar"];
+
+    /// `None` for what is no name of an image: it may become part of a path.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (digest, ending) = text.split_once('.')?;
+        let ending = Self::ENDINGS.into_iter().find(|known| *known == ending)?.to_owned();
+        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        (digest.len() == 64 && digest.bytes().all(is_hex)).then(|| Self { digest: digest.to_owned(), ending })
+    }
+
+    /// The image that a file of the depot belongs to: its own name, or that of what lies beside it.
+    pub fn of_file(name: &str) -> Option<Self> {
+        Self::parse(name.trim_end_matches(".part").trim_end_matches(".chunks"))
+    }
+
+    /// Of a path, wherever the depot is.
+    pub fn of_path(path: &str) -> Option<Self> {
+        let (folder, name) = path.rsplit_once('/')?;
+        folder.ends_with("/images").then(|| Self::parse(name)).flatten()
+    }
+
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+}
+
+impl std::fmt::Display for ImageName {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}.{}", self.digest, self.ending)
+    }
+}
+
+impl TryFrom<String> for ImageName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("{text:?} is no name of an image"))
+    }
+}
+
+impl From<ImageName> for String {
+    fn from(name: ImageName) -> Self {
+        name.to_string()
     }
 }
 
@@ -184,6 +255,16 @@ impl AttemptFolder {
 
     pub fn status(&self) -> PathBuf {
         self.path.join("status.json")
+    }
+
+    /// Every point of every metric, as a TensorBoard event file.
+    pub fn metrics(&self) -> PathBuf {
+        self.path.join("metrics.tfevents")
+    }
+
+    /// Where the program may write metrics by itself; see [`crate::metrics`].
+    pub(crate) fn reported(&self) -> PathBuf {
+        self.path.join("reported.jsonl")
     }
 
     /// Names the step of a program that the scheduler starts; see [`crate::step`].

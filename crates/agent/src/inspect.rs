@@ -35,6 +35,9 @@ pub struct Inspection {
     pub containers: BTreeMap<String, String>,
     /// Why working folders cannot be overlays of the depot's trees.
     pub no_overlay: Option<String>,
+    /// Runtimes that were given an image to open: nothing, or why they did not.
+    #[serde(default)]
+    pub opened: BTreeMap<String, Option<String>>,
     /// What the file said that was to be handed back.
     pub proof: Option<String>,
 }
@@ -50,7 +53,13 @@ pub struct Disk {
     pub free: u64,
 }
 
-/// Leaves nothing behind.
+/// In an image that is to be tried, and the status it ends with.
+pub const TRIAL_PROGRAM: &str = "/check";
+pub const TRIAL: i32 = 42;
+/// Small, but the first one on a node may have to wait for much.
+const OPENING: Duration = Duration::from_secs(50);
+
+/// Leaves nothing behind. An image that lies beside the proof is tried.
 pub fn inspect(depot: &Depot, proof: Option<&Path>) -> Inspection {
     let name = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
@@ -60,7 +69,11 @@ pub fn inspect(depot: &Depot, proof: Option<&Path>) -> Inspection {
     };
     let (unwritable, no_overlay) = try_out(depot);
     let scratch = std::env::var("TMPDIR").ok().filter(|path| Path::new(path).is_dir());
+    let containers = containers();
+    let image = proof.map(|path| path.with_extension("sif")).filter(|path| path.is_file());
+    let opened = image.map(|image| open(&image, &containers)).unwrap_or_default();
     Inspection {
+        opened,
         host: text(name.nodename()),
         system: [name.sysname(), name.release(), name.machine()].map(text).join(" "),
         cpus: std::thread::available_parallelism().map_or(1, usize::from),
@@ -69,7 +82,7 @@ pub fn inspect(depot: &Depot, proof: Option<&Path>) -> Inspection {
         scratch: disk(Path::new(scratch.as_deref().unwrap_or("/tmp"))),
         gpus,
         no_gpus,
-        containers: containers(),
+        containers,
         no_overlay,
         proof: proof.and_then(|path| std::fs::read_to_string(path).ok()),
     }
@@ -134,6 +147,25 @@ fn gpus() -> Result<Vec<String>, String> {
             }
         }
     }
+}
+
+fn open(image: &Path, containers: &BTreeMap<String, String>) -> BTreeMap<String, Option<String>> {
+    let image = std::path::absolute(image).unwrap_or_else(|_| image.to_owned());
+    let tried = ["apptainer", "singularity"].into_iter().filter(|name| containers.contains_key(*name));
+    let open = |name: &str| {
+        let words = [name, "exec", &image.to_string_lossy(), TRIAL_PROGRAM].map(str::to_owned);
+        let why = match run_limited(&words, OPENING) {
+            Ok(ran) if ran.status.code() == Some(TRIAL) => None,
+            Ok(ran) => {
+                let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+                let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing").trim().to_owned();
+                Some(format!("it ended with {} and said: {last}", ran.status))
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        (name.to_owned(), why)
+    };
+    tried.map(open).collect()
 }
 
 fn containers() -> BTreeMap<String, String> {

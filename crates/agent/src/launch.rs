@@ -16,7 +16,7 @@ use crate::order::{Order, Secrets};
 use crate::step::{self, Step};
 use crate::view::View;
 use crate::work::Work;
-use crate::{container, sys};
+use crate::{container, params_file, sys};
 
 /// What a shell says when a program is not there, and when it cannot be executed.
 const NOT_FOUND: i32 = 127;
@@ -72,13 +72,14 @@ pub(crate) fn launch(order: &Order, secrets: &Secrets, around: &Circumstances<'_
         size: order.job.size(),
         params: &order.params,
     };
+    params_file::write(&order.job, &values, &around.work.view).map_err(|error| cannot(NOT_PREPARED, error))?;
     let call = command_line(&order.job, &values, &order.extra).map_err(|error| cannot(NOT_PREPARED, error))?;
     let mut env = environment(order, &call, secrets, around, checkpoint)?;
-    let (argv, step) = surround(order, around, &call, &mut env).map_err(|error| cannot(NOT_PREPARED, error))?;
+    let (argv, step, input) = surround(order, around, &call, &mut env).map_err(|error| cannot(NOT_PREPARED, error))?;
     let [program, arguments @ ..] = argv.as_slice() else {
         return Err(cannot(NOT_PREPARED, "the command is empty"));
     };
-    let started = start(program, arguments, &env, around.work);
+    let started = start(program, arguments, &env, around.work, input);
     let (pid, output) = started.map_err(|error| explain(program, &around.work.view, &error))?;
     Ok(Launched { pid, output, step })
 }
@@ -89,14 +90,17 @@ fn surround(
     around: &Circumstances<'_>,
     call: &Invocation,
     env: &mut BTreeMap<String, String>,
-) -> io::Result<(Vec<String>, Option<Step>)> {
+) -> io::Result<(Vec<String>, Option<Step>, Stdio)> {
     let attempt = order.depot.run(order.run).attempt(order.attempt);
     let wrapped = container::wrap(order, around.folder(), call, env)?;
+    if let Some((step, input)) = wrapped.step {
+        return Ok((wrapped.argv, Some(step), input.into()));
+    }
     if !step::is_wanted(order) {
-        return Ok((wrapped.argv, None));
+        return Ok((wrapped.argv, None, Stdio::null()));
     }
     let (argv, step) = step::wrap(order, &attempt, &wrapped.options, &wrapped.argv, env)?;
-    Ok((argv, Some(step)))
+    Ok((argv, Some(step), Stdio::null()))
 }
 
 fn start(
@@ -104,12 +108,13 @@ fn start(
     arguments: &[String],
     env: &BTreeMap<String, String>,
     work: &Work,
+    stdin: Stdio,
 ) -> io::Result<(i32, OwnedFd)> {
     let (output, input) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::fs::fcntl_setfl(&output, rustix::fs::OFlags::NONBLOCK)?;
     let mut command = Command::new(program);
     command.args(arguments).current_dir(work.view.folder()).env_clear().envs(env);
-    command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
+    command.stdin(stdin).stdout(input.try_clone()?).stderr(input);
     sys::detach(&mut command, work.overlay.clone());
     let child = command.spawn()?;
     let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
@@ -154,6 +159,11 @@ fn environment(
     set("YARD_SEED", order.seed.map(|seed| seed.to_string()).unwrap_or_default());
     set("YARD_DEADLINE", around.deadline.map(|at| (at.0 / 1000).to_string()).unwrap_or_default());
     set("YARD_CHECKPOINT", checkpoint.unwrap_or_default());
+    let attempt = order.depot.run(order.run).attempt(order.attempt);
+    set("YARD_METRICS", attempt.reported().to_string_lossy().into_owned());
+    if let Ok(program) = container::own_program() {
+        set("YARD", program.to_string_lossy().into_owned());
+    }
     Ok(env)
 }
 

@@ -23,6 +23,9 @@ pub struct Order {
     pub job: JobSpec,
     pub seed: Option<u64>,
     pub params: Params,
+    /// The run whose newest checkpoint it begins with.
+    #[serde(default)]
+    pub from: Option<RunId>,
     /// Arguments from the command line, handed on byte for byte.
     pub extra: Vec<String>,
     pub source: Source,
@@ -41,6 +44,20 @@ pub struct Lease {
     pub ends: Option<Instant>,
     /// How long a program has after the scheduler's SIGTERM before its SIGKILL.
     pub notice: Span,
+    /// What that SIGTERM means.
+    #[serde(default)]
+    pub told: Told,
+}
+
+/// What a scheduler's SIGTERM means.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Told {
+    /// It wants the machine back.
+    #[default]
+    ToLeave,
+    /// Somebody asked it to stop this job.
+    ToStop,
 }
 
 /// Where the working folder comes from.
@@ -97,6 +114,9 @@ pub struct AttemptResult {
     pub peak_memory: u64,
     /// Last value of each metric.
     pub metrics: Metrics,
+    /// The course of the job's objective, thinned, in the order of its steps.
+    #[serde(default)]
+    pub course: Vec<Point>,
     /// Remarks for people: processes left behind, bytes of log that could not be written.
     pub notes: Vec<String>,
 }
@@ -107,6 +127,9 @@ pub struct Status {
     pub at: Instant,
     pub started: Instant,
     pub metrics: Metrics,
+    /// The course of the job's objective so far, thinned, in the order of its steps.
+    #[serde(default)]
+    pub course: Vec<Point>,
     pub memory: u64,
     pub checkpoint: Option<String>,
 }

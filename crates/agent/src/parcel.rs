@@ -37,6 +37,9 @@ pub struct Member {
     pub name: String,
     pub seed: Option<u64>,
     pub params: Params,
+    /// The run whose newest checkpoint it begins with.
+    #[serde(default)]
+    pub from: Option<RunId>,
     /// As it was when it was sent.
     pub run: Run,
 }
@@ -50,6 +53,11 @@ pub enum Scheduler {
         by: ResumeBy,
         /// The time limit of one allocation, for where SLURM does not tell.
         limit: Option<Span>,
+        /// Between SIGTERM and SIGKILL.
+        notice: Span,
+    },
+    /// A Ray cluster; see [`crate::ray`].
+    Ray {
         /// Between SIGTERM and SIGKILL.
         notice: Span,
     },
@@ -84,6 +92,7 @@ impl Parcel {
             job: self.job.clone(),
             seed: member.seed,
             params: member.params.clone(),
+            from: member.from,
             extra: self.extra.clone(),
             source: self.source.clone(),
             env: self.env.clone(),

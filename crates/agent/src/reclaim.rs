@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use trainyard_core::id::{Digest, RunId};
+use trainyard_core::spec::JobSpec;
 
-use crate::depot::{Depot, RunFolder};
+use crate::depot::{Depot, ImageName, RunFolder};
 use crate::disk::{Durability, read_json, remove_folder, replace_json};
 use crate::order::Source;
 use crate::parcel::Parcel;
@@ -25,6 +26,9 @@ pub struct Wish {
     pub going: BTreeSet<RunId>,
     /// Snapshots that the asker's other runs need, sent or not.
     pub keep: BTreeSet<Digest>,
+    /// Images that the asker's other runs and its files need.
+    #[serde(default)]
+    pub images: BTreeSet<ImageName>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +46,7 @@ pub enum What {
     Parcel,
     Snapshot,
     Tree,
+    Image,
     Blobs,
     Agent,
 }
@@ -100,6 +105,7 @@ struct Survey<'a> {
     /// There is a parcel that this program cannot read, so what it needs is not known.
     blind: bool,
     kept: BTreeSet<Digest>,
+    images: BTreeSet<ImageName>,
 }
 
 impl<'a> Survey<'a> {
@@ -115,11 +121,13 @@ impl<'a> Survey<'a> {
             staying,
             blind,
             kept: BTreeSet::new(),
+            images: wish.images.clone(),
         };
         for folder in entries(&depot.parcels())? {
             survey.sort(folder);
         }
         survey.kept = survey.kept(wish);
+        survey.images.extend(survey.staying.iter().filter_map(|(_, parcel)| image_of(&parcel.job)));
         Ok(survey)
     }
 
@@ -176,6 +184,7 @@ impl<'a> Survey<'a> {
         if !self.blind {
             self.unused(&self.depot.snapshots()).iter().for_each(|path| add(What::Snapshot, path));
             self.unused(&self.depot.trees()).iter().for_each(|path| add(What::Tree, path));
+            self.unused_images().iter().for_each(|path| add(What::Image, path));
             self.unused_agents().iter().for_each(|path| add(What::Agent, path));
             blobs = unused_blobs(self.depot, &self.kept);
         }
@@ -196,6 +205,16 @@ impl<'a> Survey<'a> {
         };
         let all = entries(folder).unwrap_or_default();
         all.into_iter().filter(|path| !is_kept(path) && is_old_at(path)).collect()
+    }
+
+    /// With what lies beside them. One that is used again says so by its time.
+    fn unused_images(&self) -> Vec<PathBuf> {
+        let image = |path: &Path| path.file_name().and_then(|name| name.to_str()).and_then(ImageName::of_file);
+        let is_idle = |path: &PathBuf| {
+            image(path).is_some_and(|name| !self.images.contains(&name) && !is_fresh(&self.depot.image(&name)))
+        };
+        let all = entries(&self.depot.images()).unwrap_or_default();
+        all.into_iter().filter(|path| is_idle(path) && is_old_at(path)).collect()
     }
 
     /// Agents that no script names and nobody runs on this machine.
@@ -250,6 +269,15 @@ pub fn sent_here(depot: &Depot) -> io::Result<Sent> {
     let runs = members.map(|member| member.id).collect();
     let sources = survey.staying.iter().filter_map(|(_, parcel)| snapshot_of(parcel));
     Ok(Sent { runs, snapshots: sources.collect(), blind: survey.blind })
+}
+
+/// The image of a job, if it is one that was brought to a depot.
+pub fn image_of(job: &JobSpec) -> Option<ImageName> {
+    ImageName::of_path(&job.around.container.as_ref()?.image)
+}
+
+fn is_fresh(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|data| !is_old(&data))
 }
 
 fn snapshot_of(parcel: &Parcel) -> Option<Digest> {

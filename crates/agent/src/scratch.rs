@@ -235,10 +235,7 @@ fn roots(job: &JobSpec) -> Vec<PathBuf> {
         let literal = |part: &&str| !part.contains(['*', '?', '[', '{']);
         pattern.split('/').take_while(literal).filter(|part| !part.is_empty()).collect::<PathBuf>()
     };
-    let metrics = job.metrics.iter().filter_map(|source| match source {
-        MetricSource::Tensorboard(path) | MetricSource::Jsonl(path) => Some(path.as_str()),
-        MetricSource::Stdout(_) => None,
-    });
+    let metrics = job.metrics.iter().filter_map(MetricSource::path);
     let named = job.outputs.iter().map(String::as_str).chain(job.resume.checkpoint.as_deref()).chain(metrics);
     named.map(fixed).collect()
 }

@@ -62,6 +62,12 @@ impl<'a> SiteRun<'a> {
         self.folder.cancel().exists()
     }
 
+    /// As whoever sent it would.
+    pub fn ask_to_cancel(&self) -> io::Result<()> {
+        fs_err::create_dir_all(self.folder.path())?;
+        fs_err::write(self.folder.cancel(), "")
+    }
+
     pub fn has_ended(&self) -> bool {
         self.state.run.state.has_ended()
     }

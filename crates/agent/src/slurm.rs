@@ -11,7 +11,7 @@ use trainyard_core::time::{Instant, Span};
 
 use crate::disk::{Durability, now, read_json, replace_json};
 use crate::lessor::Lessor;
-use crate::order::Lease;
+use crate::order::{Lease, Told};
 use crate::process::run_limited;
 
 /// A controller that does not answer makes its clients wait for some ten seconds.
@@ -76,7 +76,7 @@ impl Lessor for Slurm {
             let left = ask(&words.map(str::to_owned)).ok().and_then(|text| time_left(text.trim()))?;
             Some(now() + left)
         });
-        Lease { ends: ends.or_else(|| Some(self.began + self.limit?)), notice: self.notice }
+        Lease { ends: ends.or_else(|| Some(self.began + self.limit?)), notice: self.notice, told: Told::ToLeave }
     }
 
     fn devices(&self) -> Option<Vec<String>> {

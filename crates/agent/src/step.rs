@@ -1,10 +1,13 @@
-//! A program that SLURM starts on several nodes, or in an image of its own: everything through `srun`.
+//! A program whose processes are somebody else's: SLURM's, on several nodes or in an image of its own, or those of a container
+//! engine.
 //!
 //! `srun` takes a SIGTERM for the wish to kill all at once, and if it is killed itself its processes go on. So the
 //! processes are told and ended through the controller, by the name of their step, which the first of them writes down.
+//! Those in a container are told and ended through its engine, by the container's name.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,16 +17,29 @@ use trainyard_core::spec::{Container, JobSpec};
 
 use crate::depot::AttemptFolder;
 use crate::order::Order;
-use crate::process::run_limited;
+use crate::process::{run_limited, run_limited_with};
 use crate::sys::Ended;
 
 /// A controller that does not answer makes its clients wait for some ten seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The processes of one attempt, on all nodes.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Step {
     name: PathBuf,
+    by: By,
+}
+
+#[derive(Debug)]
+enum By {
+    Slurm,
+    Engine {
+        program: String,
+        container: String,
+        env: BTreeMap<String, String>,
+        /// The other end of the container's standard input, which ends with us.
+        _life: OwnedFd,
+    },
 }
 
 /// Whether the program of this order is started by `srun`.
@@ -62,7 +78,7 @@ pub(crate) fn wrap(
         // The job's own PATH is for its program.
         *srun = find(srun)?;
     }
-    Ok((words, Step { name }))
+    Ok((words, Step { name, by: By::Slurm }))
 }
 
 fn find(program: &str) -> io::Result<String> {
@@ -88,6 +104,28 @@ fn first_node(env: &BTreeMap<String, String>) -> io::Result<String> {
 }
 
 impl Step {
+    /// The processes of a container, and what its engine is to be given as standard input: `told`, and then nothing.
+    pub(crate) fn in_container(
+        name: PathBuf,
+        program: String,
+        container: String,
+        env: BTreeMap<String, String>,
+        told: &[u8],
+    ) -> io::Result<(Self, OwnedFd)> {
+        let (input, life) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        // All of it fits, so nobody has to read before we go on.
+        rustix::pipe::fcntl_setpipe_size(&life, told.len().max(1))?;
+        let mut life = std::fs::File::from(life);
+        life.write_all(told)?;
+        let life = OwnedFd::from(life);
+        Ok((Self { name, by: By::Engine { program, container, env, _life: life } }, input))
+    }
+
+    /// Whether what is left below us when it has ended is not the program's but its engine's, which is tidying up.
+    pub(crate) fn ends_by_itself(&self) -> bool {
+        matches!(self.by, By::Engine { .. })
+    }
+
     /// `None` while its first process has not begun.
     fn id(&self) -> Option<String> {
         let text = std::fs::read_to_string(&self.name).ok()?;
@@ -104,9 +142,18 @@ impl Step {
 
     /// Tells all processes. False if they could not be told, or there are none yet.
     pub(crate) fn signal(&self, signal: Signal) -> bool {
-        let Some(id) = self.id() else { return false };
-        let argv = ["scancel".to_owned(), format!("--signal={}", signal.as_raw()), id];
-        run_limited(&argv, PATIENCE).is_ok_and(|output| output.status.success())
+        let told = match &self.by {
+            By::Slurm => {
+                let Some(id) = self.id() else { return false };
+                run_limited(&["scancel".to_owned(), format!("--signal={}", signal.as_raw()), id], PATIENCE)
+            }
+            By::Engine { program, container, env, .. } => {
+                let number = signal.as_raw().to_string();
+                let words = [program, "kill", "--signal", &number, container].map(str::to_owned);
+                run_limited_with(&words, env, PATIENCE)
+            }
+        };
+        told.is_ok_and(|output| output.status.success())
     }
 }
 

@@ -20,7 +20,7 @@ use crate::overseer::Overseer;
 use crate::scratch::Keeper;
 use crate::view::View;
 use crate::watch::{self, Watched};
-use crate::{claim, scratch, work};
+use crate::{claim, heir, scratch, work};
 
 /// The attempt was not taken on; nothing was executed.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +60,7 @@ pub fn supervise(order: &Order, secrets: &Secrets, overseer: &mut dyn Overseer) 
             new_checkpoint: order.job.resume.checkpoint.is_some().then_some(false),
             peak_memory: 0,
             metrics: Metrics::new(),
+            course: Vec::new(),
             notes: Vec::new(),
         },
     };
@@ -98,13 +99,16 @@ fn execute(
     let not_prepared = |why: String| cannot(NOT_PREPARED, why);
     let mut work =
         work::prepare(order).map_err(|error| not_prepared(format!("cannot make the working folder: {error}")))?;
+    let inherited =
+        heir::inherit(order, &work.view).map_err(|error| not_prepared(format!("cannot begin from a run: {error}")))?;
     let log = LogWriter::create(folder).map_err(|error| not_prepared(format!("cannot make the log: {error}")))?;
-    let metrics = MetricReader::new(&order.job.metrics, work.view.folder())
+    let metrics = MetricReader::new(&order.job, work.view.folder(), folder)
         .map_err(|error| not_prepared(format!("`metrics.stdout`: {error}")))?;
     let finder =
         order.job.resume.checkpoint.as_ref().map(|pattern| Finder::new(work.view.clone(), pattern)).transpose();
     let finder = finder.map_err(|error| not_prepared(error.to_string()))?;
-    let resumed_from = finder.as_ref().and_then(|finder| earlier_checkpoint(order, finder));
+    let childless = order.from.filter(|_| inherited.is_none() && !work::was_ready(order));
+    let resumed_from = inherited.or_else(|| finder.as_ref().and_then(|finder| earlier_checkpoint(order, finder)));
     let deadline = deadline(order, started);
     let around = Circumstances { work: &work, checkpoint: resumed_from.as_deref(), deadline };
     let launched = launch::launch(order, secrets, &around)?;
@@ -121,6 +125,9 @@ fn execute(
         keeper: keeper.as_ref(),
     };
     let mut watched = task.watch(launched, overseer);
+    if let Some(from) = childless {
+        watched.notes.push(format!("run {from} had no checkpoint to go on from, so it began anew"));
+    }
     let (view, finder) = match keeper {
         Some(keeper) => brought_back(order, keeper, &mut watched),
         None => (work.view.clone(), finder),
@@ -142,6 +149,7 @@ fn execute(
         new_checkpoint,
         peak_memory: watched.peak_memory,
         metrics: watched.metrics,
+        course: watched.course,
         notes: watched.notes,
     })
 }

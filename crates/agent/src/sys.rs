@@ -136,16 +136,33 @@ fn wait(flags: libc::c_int) -> io::Result<Reap> {
 
 /// From here on SIGTERM and SIGINT do not end this process but can be read from the descriptor.
 pub(crate) fn stop_signals() -> io::Result<OwnedFd> {
-    // SAFETY: the set is initialised by sigemptyset before use; the descriptor returned is ours alone.
+    // SAFETY: the set is initialised by sigemptyset before use.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, libc::SIGTERM);
         libc::sigaddset(&raw mut set, libc::SIGINT);
-        if libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) != 0 {
+        readable(&set)
+    }
+}
+
+/// The same for all that can be.
+pub(crate) fn all_signals() -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialised by sigfillset before use.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut set);
+        readable(&set)
+    }
+}
+
+fn readable(set: &libc::sigset_t) -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialised by whoever calls; the descriptor returned is ours alone.
+    unsafe {
+        if libc::sigprocmask(libc::SIG_BLOCK, set, std::ptr::null_mut()) != 0 {
             return Err(io::Error::last_os_error());
         }
-        let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        let fd = libc::signalfd(-1, set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }

@@ -3,7 +3,7 @@
 //!
 //! Signals come from SLURM to all processes of the step, so this one only has to survive them.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::metrics::of_rank;
 use crate::process::descendants;
 use crate::step::{first_to_fail, write_down};
 use crate::sys::{self, Ended, Reap};
@@ -31,17 +32,14 @@ pub fn run(step: &Path, argv: &[OsString]) -> io::Result<i32> {
     let mut command = Command::new(program);
     command.args(arguments);
     command.env("RANK", rank).env("LOCAL_RANK", number("SLURM_LOCALID")).env("NODE_RANK", number("SLURM_NODEID"));
+    if let (Some(first), Ok(rank)) = (std::env::var_os("YARD_METRICS"), number("SLURM_PROCID").parse()) {
+        command.env("YARD_METRICS", of_rank(Path::new(&first), rank));
+    }
     sys::adopt_orphans()?;
     sys::stay(&mut command)?;
     let child = match command.spawn() {
         Ok(child) => child.id(),
-        Err(error) => {
-            // Into the run's log; as a shell says it.
-            drop(writeln!(io::stderr(), "yard: cannot start `{}`: {error}", program.display()));
-            let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-            first_to_fail(step, Ended::Exited(code));
-            return Ok(code);
-        }
+        Err(error) => return Ok(not_started(step, program, &error)),
     };
     let ended = wait_for(i32::try_from(child).unwrap_or(i32::MAX))?;
     first_to_fail(step, ended);
@@ -56,6 +54,14 @@ pub fn run(step: &Path, argv: &[OsString]) -> io::Result<i32> {
     }
 }
 
+/// Says so in the run's log, as a shell says it, and tells the exit code.
+pub(crate) fn not_started(step: &Path, program: &OsStr, error: &io::Error) -> i32 {
+    drop(writeln!(io::stderr(), "yard: cannot start `{}`: {error}", program.display()));
+    let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+    first_to_fail(step, Ended::Exited(code));
+    code
+}
+
 fn wait_for(child: i32) -> io::Result<Ended> {
     loop {
         match sys::reap_next()? {
@@ -66,7 +72,7 @@ fn wait_for(child: i32) -> io::Result<Ended> {
     }
 }
 
-fn end_leftovers() {
+pub(crate) fn end_leftovers() {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let began = Instant::now();
     let mut signal = Signal::TERM;

@@ -99,9 +99,15 @@ pub(crate) fn tidy(folder: &RunFolder) {
 /// any of these, what is there was left half made by an agent that was killed. A log alone would be weak evidence,
 /// since people remove large ones.
 fn is_whole(order: &Order, folder: &RunFolder) -> bool {
+    was_ready(order) && folder.work().is_dir()
+}
+
+/// Whether an earlier attempt got as far as a working folder.
+pub(crate) fn was_ready(order: &Order) -> bool {
+    let folder = order.depot.run(order.run);
     let got_ready =
         |attempt: AttemptFolder| [attempt.log(), attempt.status(), attempt.result()].iter().any(|left| left.exists());
-    (1..order.attempt).any(|earlier| got_ready(folder.attempt(earlier))) && folder.work().is_dir()
+    (1..order.attempt).any(|earlier| got_ready(folder.attempt(earlier)))
 }
 
 /// An empty working folder, whatever was there.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    agent, cancel, clean, completions, diff, doctor, init, logs, man, ps, pull, queue, retry, run, schema, show,
-    show_config, target, wait, yardmaster,
+    agent, cancel, clean, completions, diff, doctor, export, image, init, logs, man, plot, ps, pull, queue, report,
+    retry, run, schema, show, show_config, sweep, target, wait, yardmaster,
 };
 use crate::report::Output;
 
@@ -36,8 +36,11 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Init(init::Init),
     Run(run::Run),
+    Sweep(sweep::SweepCommand),
     Ps(ps::Ps),
     Show(show::Show),
+    Plot(plot::Plot),
+    Export(export::Export),
     Diff(diff::Diff),
     Logs(logs::Logs),
     Wait(wait::Wait),
@@ -45,6 +48,8 @@ pub(crate) enum Command {
     Retry(retry::Retry),
     Pull(pull::Pull),
     Clean(clean::Clean),
+    Report(report::Report),
+    Image(image::ImageCommand),
     Target(target::Target),
     Doctor(doctor::Doctor),
     Schema(schema::Schema),

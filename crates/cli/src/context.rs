@@ -86,7 +86,8 @@ impl Context {
     /// How sites are reached from here.
     pub(crate) fn reach(&self) -> Result<Reach, CommandError> {
         let ssh = env::ssh().map_err(|why| CommandError::new(Exit::Settings, why))?;
-        Ok(Reach { ssh, sockets: self.home.sockets(), program: self.start()?.program })
+        let (home, choices) = (self.home.depot(), self.home.state().join("clusters"));
+        Ok(Reach { ssh, sockets: self.home.sockets(), program: self.start()?.program, home, choices })
     }
 
     /// Reaches the yardmaster, starting it if need be; it has taken up the ledger when this returns.

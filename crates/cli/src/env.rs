@@ -71,9 +71,19 @@ pub(crate) fn secret(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// What Docker, Podman and registries are configured with; read for them as they would.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 pub(crate) fn wants_colour() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Where a program that runs under yard may write its metrics.
+pub(crate) fn metrics() -> Option<PathBuf> {
+    path("YARD_METRICS")
 }
 
 /// What to call instead of `ssh`, with its first arguments; split as a shell would.

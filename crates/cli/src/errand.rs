@@ -1,19 +1,23 @@
 //! A command's own way to a site: the connection may ask its person something, and what is sent is shown.
 
 use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::path::Path;
 use std::time::Duration;
 
 use trainyard_agent::depot::Depot;
 use trainyard_core::id::Digest;
-use trainyard_core::spec::TargetSpec;
+use trainyard_core::spec::{TargetKind, TargetSpec};
 use trainyard_engine::host::{Host, Person};
+use trainyard_engine::images::{self, Around, Built, News, Pushed, Step, Wanted};
 use trainyard_engine::pipe::{Pipe, PipeError};
-use trainyard_engine::site::{Known, Reach};
-use trainyard_engine::snapshot;
-use trainyard_engine::submit::{self, Courier, Plan, SubmitError};
+use trainyard_engine::site::{self, Known, Reach};
+use trainyard_engine::snapshot::{self, Snapshot, SnapshotError};
+use trainyard_engine::submit::{self, Courier, Destination, Plan, SubmitError};
 use trainyard_engine::transfer::{self, TransferError};
 
 use crate::context::Context;
+use crate::env;
 use crate::error::CommandError;
 use crate::report::Bar;
 
@@ -47,9 +51,24 @@ impl<'a> Errand<'a> {
         let host = self.context.reach().ok().and_then(|reach| reach.host(self.target).ok());
         match host {
             Some(Host::Ssh(host)) => host.is_connected(),
-            Some(Host::Here) => true,
+            Some(Host::Here | Host::Cluster(_)) => true,
             None => false,
         }
+    }
+
+    /// Looks at the project. Where that takes a while, the pipe is opened meanwhile: most likely it is needed. Only over
+    /// a connection that is there already, so that nobody is asked anything.
+    fn look(&mut self, plan: &Plan) -> Result<Snapshot, SnapshotError> {
+        let scan = || snapshot::scan(&plan.project, &plan.rules, &plan.cache);
+        let reach = self.context.reach().ok().filter(|_| self.pipe.is_none() && takes_a_while(&plan.cache));
+        let Some(reach) = reach.filter(|_| self.is_connected()) else { return scan() };
+        std::thread::scope(|scope| {
+            let opening = scope.spawn(|| reach.pipe(self.target));
+            let snapshot = scan();
+            // One that could not be opened is opened again when it is needed, and says why then.
+            self.pipe = opening.join().ok().and_then(Result::ok);
+            snapshot
+        })
     }
 
     pub(crate) fn into_pipe(self) -> Option<Pipe> {
@@ -66,8 +85,49 @@ impl<'a> Errand<'a> {
         self.ask().map(Some)
     }
 
+    /// The image of a plan, made here and brought to where it runs, if it is not there yet.
+    pub(crate) fn bring_image(&mut self, plan: &mut Plan) -> Result<(), CommandError> {
+        let Some(wanted) = plan.image.clone() else { return self.check_image(plan) };
+        let built = build_image(self.context, &plan.project, &wanted)?;
+        let path = match &plan.destination {
+            Destination::Here { .. } => built.path.to_string_lossy().into_owned(),
+            Destination::Site(_) => self.push_image(&built)?.0,
+        };
+        plan.settle(path);
+        Ok(())
+    }
+
+    /// Where the image is at the site now, and what was sent for that.
+    pub(crate) fn push_image(&mut self, built: &Built) -> Result<(String, Pushed), CommandError> {
+        let path = self.context.home.site(&self.target.name);
+        let mark = Digest(built.name.to_string());
+        let mut known = Known::recall(&path, self.target);
+        // As with code: sent a moment ago, so the yardmaster's connection is enough.
+        if let Some(known) = known.as_ref().filter(|known| known.has(&mark))
+            && self.is_connected()
+        {
+            return Ok((submit::image_in(&known.root, &built.name), Pushed::default()));
+        }
+        let printer = self.context.printer;
+        let pipe = self.pipe()?;
+        let (mut looking, mut sending) = (Some(Bar::new(printer, "comparing")), None);
+        let pushed = images::push(pipe, &built.path, &built.name, &mut |step| match step {
+            Step::Looking(at) => looking.iter_mut().for_each(|bar| bar.show(at.bytes, at.of)),
+            Step::Sending(at) => {
+                looking = None;
+                sending.get_or_insert_with(|| Bar::new(printer, "pushing")).show(at.bytes, at.of);
+            }
+        })?;
+        drop(sending);
+        if let Some(known) = &mut known {
+            known.note_sent(&mark);
+            known.keep(&path);
+        }
+        Ok((submit::image_in(pipe.depot(), &built.name), pushed))
+    }
+
     /// Before anything is sent: a run in an image that is not there would only fail later.
-    pub(crate) fn check_image(&mut self, plan: &Plan) -> Result<(), CommandError> {
+    fn check_image(&mut self, plan: &Plan) -> Result<(), CommandError> {
         let Some(image) = submit::image_at_site(plan) else { return Ok(()) };
         let target = plan.target.clone();
         match submit::missing_image(self.pipe()?, image)? {
@@ -83,6 +143,22 @@ impl<'a> Errand<'a> {
         known.keep(&path);
         Ok(known)
     }
+}
+
+/// Converts an image of the file, with a bar, unless that was done before.
+pub(crate) fn build_image(context: &Context, project: &Path, wanted: &Wanted) -> Result<Built, CommandError> {
+    context.home.prepare()?;
+    let around = Around { project, variable: &env::variable };
+    let mut bar = Bar::new(context.printer, "converting");
+    let built = images::build(&context.home.images(), wanted, &around, &mut |news| {
+        match news {
+            News::Line(line) => context.printer.say(line),
+            News::Progress { done, of } => bar.show(done, of.unwrap_or(done)),
+        }
+        ControlFlow::Continue(())
+    })?;
+    drop(bar);
+    Ok(built)
 }
 
 /// Connects, asking the person at the terminal what `ssh` wants to know.
@@ -140,17 +216,42 @@ impl<'a> Pipes<'a> {
     }
 }
 
+/// Of the cache of a project of some two thousand files, which are looked at in the time that it takes to open a pipe.
+const LARGE: u64 = 256 << 10;
+
+/// A project without a cache was never looked at: all of it has to be read.
+fn takes_a_while(cache: &Path) -> bool {
+    std::fs::metadata(cache).map_or(true, |data| data.len() > LARGE)
+}
+
 /// A project that is being edited is looked at again this often.
 const TRIES: usize = 3;
+
+impl Errand<'_> {
+    /// The code stays in the depot here too: a cluster forgets packages that nobody has used for a while.
+    fn bring_to_ray(&self, plan: &Plan, home: &Depot) -> Result<(Digest, Depot), SubmitError> {
+        let taken = snapshot::take(&plan.project, &plan.rules, &plan.cache, home)?;
+        let refused = |error: CommandError| TransferError::from(PipeError::Refused(error.chain.join(": ")));
+        let reach = self.context.reach().map_err(refused)?;
+        let mut bar = Bar::new(self.context.printer, "uploading");
+        let sent = site::send_code(&reach, self.target, &taken.digest, &mut |bytes, of| bar.show(bytes, of));
+        drop(bar);
+        sent.map_err(TransferError::from)?;
+        Ok((taken.digest, Depot::new(site::depot_of(self.target))))
+    }
+}
 
 impl Courier for Errand<'_> {
     fn bring(&mut self, plan: &Plan) -> Result<(Digest, Depot), SubmitError> {
         let printer = self.context.printer;
         let home = self.context.home.depot();
+        if let TargetKind::Ray(_) = &self.target.kind {
+            return self.bring_to_ray(plan, &home);
+        }
         let mut tries = 0;
         loop {
             tries += 1;
-            let snapshot = snapshot::scan(&plan.project, &plan.rules, &plan.cache)?;
+            let snapshot = self.look(plan)?;
             let path = self.context.home.site(&self.target.name);
             let mut known = Known::recall(&path, self.target);
             // Nothing to send, and the yardmaster has the connection: this command needs none.
@@ -161,7 +262,10 @@ impl Courier for Errand<'_> {
             }
             let pipe = self.pipe().map_err(TransferError::from)?;
             let mut bar = Bar::new(printer, "uploading");
-            let sent = transfer::upload(pipe, &snapshot, &mut |progress| bar.show(progress.bytes, progress.of));
+            let newest = known.as_ref().and_then(|known| known.newest(&plan.project)).cloned();
+            let earlier = newest.and_then(|digest| Some((std::fs::read(home.snapshot(&digest)).ok()?, digest)));
+            let base = earlier.as_ref().map(|(text, digest)| transfer::Base { digest, text });
+            let sent = transfer::upload(pipe, &snapshot, base, &mut |progress| bar.show(progress.bytes, progress.of));
             drop(bar);
             match sent {
                 Err(TransferError::Changed { .. }) if tries < TRIES => continue,
@@ -170,6 +274,7 @@ impl Courier for Errand<'_> {
             snapshot::remember(&snapshot, &home)?;
             if let Some(known) = &mut known {
                 known.note_sent(&snapshot.digest);
+                known.note_newest(&plan.project, &snapshot.digest);
                 known.keep(&path);
             }
             return Ok((snapshot.digest, Depot::new(pipe.depot())));

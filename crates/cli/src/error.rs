@@ -4,11 +4,15 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use trainyard_core::spec::SpecError;
+use trainyard_engine::curves::{ExportError, FetchError, ReadError};
 use trainyard_engine::home::HomeError;
+use trainyard_engine::images::ImageError;
 use trainyard_engine::ledger::LedgerError;
 use trainyard_engine::pipe::PipeError;
+use trainyard_engine::ray::RayError;
 use trainyard_engine::snapshot::SnapshotError;
 use trainyard_engine::submit::SubmitError;
+use trainyard_engine::tracking::TrackingError;
 use trainyard_engine::transfer::TransferError;
 use trainyard_engine::yardmaster::{CallError, YardmasterError};
 
@@ -125,8 +129,18 @@ impl From<LedgerError> for CommandError {
             LedgerError::Open { .. } | LedgerError::ReadOnly { .. } | LedgerError::Sql(_) => {
                 Self::of(Exit::Settings, &error).hint("`yard doctor` looks at yard's home; `YARD_HOME` names another")
             }
-            LedgerError::Unreadable(_) => Self::of(Exit::Fault, &error),
+            LedgerError::Unreadable(_) | LedgerError::Sweep { .. } => Self::of(Exit::Fault, &error),
         }
+    }
+}
+
+impl From<TrackingError> for CommandError {
+    fn from(error: TrackingError) -> Self {
+        let exit = match &error {
+            TrackingError::Web(_) => Exit::Unreachable,
+            _ => Exit::Settings,
+        };
+        Self::of(exit, &error)
     }
 }
 
@@ -155,7 +169,7 @@ impl From<SubmitError> for CommandError {
         match error {
             SubmitError::Snapshot(error) => error.into(),
             SubmitError::Ledger(error) => error.into(),
-            SubmitError::Arguments { .. } => Self::of(Exit::Settings, &error),
+            SubmitError::Arguments { .. } | SubmitError::ParamsFile { .. } => Self::of(Exit::Settings, &error),
             SubmitError::Kind { .. } => Self::of(Exit::Refused, &error).hint("`--on local` runs it on this machine"),
             SubmitError::InPlace { .. } => Self::of(Exit::Settings, &error).hint("`--on local` runs it here"),
             SubmitError::Refused { .. } => Self::of(Exit::Refused, &error),
@@ -175,6 +189,11 @@ impl From<PipeError> for CommandError {
                 Self::of(Exit::Unreachable, &error).hint("it is safe to try again")
             }
             PipeError::Refused(_) => Self::of(Exit::Refused, &error),
+            PipeError::Ray(RayError::Denied(_)) => Self::of(Exit::Refused, &error)
+                .hint("name its token as `token` of the target, such as `{ file = \"…\" }`"),
+            PipeError::Ray(RayError::Web(_)) => Self::of(Exit::Unreachable, &error),
+            PipeError::Ray(RayError::Token(_)) => Self::of(Exit::Settings, &error),
+            PipeError::Ray(_) => Self::of(Exit::Refused, &error),
         }
     }
 }
@@ -187,6 +206,37 @@ impl From<TransferError> for CommandError {
             TransferError::Changed { .. } => Self::of(Exit::Settings, &error).hint("run again when it is written"),
             TransferError::Read { .. } | TransferError::Write { .. } => Self::of(Exit::Settings, &error),
         }
+    }
+}
+
+impl From<ImageError> for CommandError {
+    fn from(error: ImageError) -> Self {
+        let told = Self::of(Exit::Settings, &error);
+        match &error {
+            ImageError::Keep { .. } => told.hint("free some space, or set `YARD_HOME` to a folder with more"),
+            ImageError::Convert { .. } | ImageError::Profile { .. } => told,
+        }
+    }
+}
+
+impl From<ReadError> for CommandError {
+    fn from(error: ReadError) -> Self {
+        Self::of(Exit::Settings, &error)
+    }
+}
+
+impl From<FetchError> for CommandError {
+    fn from(error: FetchError) -> Self {
+        match error {
+            FetchError::Pipe(error) => error.into(),
+            FetchError::Keep { .. } => Self::of(Exit::Settings, &error),
+        }
+    }
+}
+
+impl From<ExportError> for CommandError {
+    fn from(error: ExportError) -> Self {
+        Self::of(Exit::Settings, &error)
     }
 }
 

@@ -54,6 +54,7 @@ impl Subject for Here {
             token: Token::new(run, 1),
             job,
             seed: None,
+            from: None,
             params: Default::default(),
             extra: Vec::new(),
             source: self.source.clone(),

@@ -1,7 +1,8 @@
 //! The samplers for `bench/samplers`: a study over pipes, and suggestion times.
 //!
 //! `samplers` reads a study as one line of JSON and answers with parameters; every further line is the result of
-//! the last answer, until the next study begins. `samplers time` prints milliseconds of CPU per suggestion.
+//! the last answer, until the next study begins. `samplers time SAMPLER LENGTH REPEATS` asks so often with a history of
+//! that many trials.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -21,8 +22,9 @@ struct Study {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    match std::env::args().nth(1).as_deref() {
-        Some("time") => time(),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["time", sampler, length, repeats] => time(sampler, length.parse()?, repeats.parse()?),
         _ => serve(),
     }
 }
@@ -37,7 +39,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
         let mut trials: Vec<Trial> = Vec::new();
         loop {
             let number = trials.len() as u32;
-            let history = History { goal: Goal::Minimize, trials: &trials };
+            let history = History::new(Goal::Minimize, &trials);
             let params = sampler.ask(&space, &history, &mut rng(study.seed, number));
             let mut out = std::io::stdout().lock();
             writeln!(out, "{}", serde_json::to_string(&params)?)?;
@@ -72,34 +74,24 @@ fn space() -> BTreeMap<String, Dimension> {
     domains.into_iter().map(|(name, domain)| (name.to_owned(), Dimension { domain, when: None })).collect()
 }
 
-fn time() -> Result<(), Box<dyn Error>> {
-    let space = Space::new(&space(), &[])?;
-    let mut out = std::io::stdout().lock();
-    let kinds = [("random", SamplerKind::Random, 10_000), ("tpe", SamplerKind::Tpe, 10_000)];
-    let more =
-        [("sobol", SamplerKind::Sobol, 10_000), ("cmaes", SamplerKind::Cmaes, 10_000), ("gp", SamplerKind::Gp, 300)];
-    for (name, kind, most) in kinds.into_iter().chain(more) {
-        for length in [100u32, 300, 1_000, 10_000].into_iter().filter(|length| *length <= most) {
-            let trials: Vec<Trial> = (0..length).map(|number| trial(&space, number)).collect();
-            let history = History { goal: Goal::Minimize, trials: &trials };
-            let sampler = search::sampler(kind, &space, Some(length));
-            let repeats = if kind == SamplerKind::Gp { 10 } else { 300 };
-            let start = cpu_milliseconds();
-            for repeat in 0..repeats {
-                std::hint::black_box(sampler.ask(&space, &history, &mut rng(repeat, length)));
-            }
-            let spent = (cpu_milliseconds() - start) / repeats as f64;
-            writeln!(out, "{name:8} {length:6} trials {spent:9.3} ms")?;
-        }
+/// Whoever calls it knows the CPU time of its children better than they do, and takes off that of no repeats.
+fn time(sampler: &str, length: u32, repeats: u64) -> Result<(), Box<dyn Error>> {
+    let kind: SamplerKind = serde_json::from_value(sampler.into())?;
+    let mut dimensions = space();
+    if kind == SamplerKind::Cmaes {
+        dimensions.retain(|_, dimension| !matches!(dimension.domain, Domain::Choice(_)));
+    }
+    let space = Space::new(&dimensions, &[])?;
+    let trials: Vec<Trial> = (0..length).map(|number| trial(&space, number)).collect();
+    let history = History::new(Goal::Minimize, &trials);
+    // As a sweep does, trial by trial.
+    let losses: Vec<f64> = trials.iter().map(|trial| history.done(trial.fate)).collect();
+    let history = history.with_losses(&losses);
+    let sampler = search::sampler(kind, &space, Some(length));
+    for repeat in 0..repeats {
+        std::hint::black_box(sampler.ask(&space, &history, &mut rng(repeat, length)));
     }
     Ok(())
-}
-
-/// Of this thread; other work on the machine does not count.
-fn cpu_milliseconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanoseconds: f64 = text.split_whitespace().next().and_then(|field| field.parse().ok()).unwrap_or(0.0);
-    nanoseconds / 1e6
 }
 
 fn trial(space: &Space, number: u32) -> Trial {

@@ -6,6 +6,7 @@ pub mod plan;
 pub mod quote;
 pub mod run;
 pub mod search;
+pub mod space;
 pub mod spec;
 pub mod template;
 pub mod time;

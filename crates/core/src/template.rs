@@ -126,6 +126,50 @@ pub fn fill_shell(text: &str, values: &Values<'_>) -> Result<String, TemplateErr
     })
 }
 
+/// A file of some other language: `{param.NAME}` and `{seed}` are filled in, and all other braces stay as they are,
+/// those after a `$` or another brace too, which OmegaConf and Jinja read.
+pub fn fill_file(text: &str, values: &Values<'_>) -> Result<String, TemplateError> {
+    let mut filled = String::with_capacity(text.len());
+    for piece in file_pieces(text) {
+        match piece {
+            Piece::Text(literal) => filled.push_str(literal),
+            Piece::Name(name) => filled.push_str(&value_of(name, values)?),
+        }
+    }
+    Ok(filled)
+}
+
+/// The parameters that [`fill_file`] would fill in.
+pub fn names_in_file(text: &str) -> Vec<&str> {
+    let names = file_pieces(text).into_iter();
+    names.filter_map(|piece| if let Piece::Name(name) = piece { name.strip_prefix("param.") } else { None }).collect()
+}
+
+fn file_pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    let mut before = ' ';
+    while let Some(at) = rest.find('{') {
+        let (literal, from) = rest.split_at(at);
+        before = literal.chars().next_back().unwrap_or(before);
+        let name = name_at(from).filter(|name| *name == "seed" || name.starts_with("param."));
+        match name.filter(|_| !['$', '{'].contains(&before)) {
+            Some(name) => {
+                pieces.extend([Piece::Text(literal), Piece::Name(name)]);
+                rest = from.split_at(name.len() + 2).1;
+                before = '}';
+            }
+            None => {
+                pieces.push(Piece::Text(rest.split_at(at + 1).0));
+                rest = from.split_at(1).1;
+                before = '{';
+            }
+        }
+    }
+    pieces.push(Piece::Text(rest));
+    pieces
+}
+
 /// As [`fill`], with these names alone.
 pub fn fill_from(text: &str, values: &[(&str, String)]) -> Result<String, TemplateError> {
     fill_each(text, |name| {

@@ -93,7 +93,7 @@ fn trials(space: &Space, fates: &[Fate], seed: u64) -> Vec<Trial> {
 }
 
 fn ask(kind: SamplerKind, space: &Space, trials: &[Trial], seed: u64) -> Params {
-    let history = History { goal: Goal::Maximize, trials };
+    let history = History::new(Goal::Maximize, trials);
     sampler(kind, space, Some(60)).ask(space, &history, &mut rng(seed, trials.len() as u32))
 }
 
@@ -166,25 +166,68 @@ fn samplers_that_learn_find_the_bottom_of_a_bowl() {
     }
 }
 
+/// Distances from each trial to the nearest other one, sorted.
+fn gaps(space: &Space, trials: &[Trial]) -> Vec<f64> {
+    let nearest = |(index, a): (usize, &Trial)| {
+        let others = trials.iter().enumerate().filter(|(other, _)| *other != index);
+        others.map(|(_, b)| distance(space, &a.params, &b.params)).fold(f64::MAX, f64::min)
+    };
+    let mut gaps: Vec<f64> = trials.iter().enumerate().map(nearest).collect();
+    gaps.sort_by(f64::total_cmp);
+    gaps
+}
+
 #[test]
 fn a_batch_does_not_pile_up() {
     let space = square();
-    for kind in [SamplerKind::Sobol, SamplerKind::Tpe, SamplerKind::Cmaes, SamplerKind::Gp, SamplerKind::Auto] {
-        let mut trials = sequence(kind, &space, 20, 5);
-        let asked = trials.len();
-        for number in 20..28 {
-            let params = ask(kind, &space, &trials, 5);
-            trials.push(Trial { number, params, fate: Fate::Pending, reports: Vec::new() });
+    for kind in KINDS {
+        for size in [8, 64] {
+            let mut trials = sequence(kind, &space, 20, 5);
+            let asked = trials.len();
+            for number in 20..20 + size {
+                let params = ask(kind, &space, &trials, 5);
+                trials.push(Trial { number, params, fate: Fate::Pending, reports: Vec::new() });
+            }
+            let gaps = gaps(&space, &trials[asked..]);
+            assert!(gaps[0] > 1e-4, "{kind:?}: two of {size} are the same point: {gaps:?}");
+            assert!(gaps[gaps.len() / 2] > 0.01, "{kind:?}: {size} lie on one point: {gaps:?}");
         }
-        let batch = &trials[asked..];
-        let nearest = |(index, a): (usize, &Trial)| {
-            let others = batch.iter().enumerate().filter(|(other, _)| *other != index);
-            others.map(|(_, b)| distance(&space, &a.params, &b.params)).fold(f64::MAX, f64::min)
-        };
-        let mut gaps: Vec<f64> = batch.iter().enumerate().map(nearest).collect();
-        gaps.sort_by(f64::total_cmp);
-        assert!(gaps[0] > 1e-4, "{kind:?}: two of a batch are the same point: {gaps:?}");
-        assert!(gaps[gaps.len() / 2] > 0.01, "{kind:?}: the batch lies on one point: {gaps:?}");
+    }
+}
+
+/// The best value after `count` trials of which `parallel` are always under way, results coming in by turns from
+/// the oldest and the newest.
+fn best_of(kind: SamplerKind, space: &Space, count: u32, parallel: usize, seed: u64) -> f64 {
+    let mut trials: Vec<Trial> = Vec::new();
+    let mut running = Vec::new();
+    for number in 0..count {
+        let params = ask(kind, space, &trials, seed);
+        trials.push(Trial { number, params, fate: Fate::Pending, reports: Vec::new() });
+        running.push(trials.len() - 1);
+        if running.len() >= parallel {
+            let ended = running.remove(if number % 2 == 0 { 0 } else { running.len() - 1 });
+            trials[ended].fate = Fate::Done { value: bowl(space, &trials[ended].params) };
+        }
+    }
+    trials.iter().map(|trial| bowl(space, &trial.params)).fold(f64::MIN, f64::max)
+}
+
+#[test]
+fn eight_at_a_time_find_almost_what_one_after_the_other_find() {
+    let unit = Dimension { domain: Domain::Uniform { low: 0.0, high: 1.0 }, when: None };
+    let space = Space::new(&["a", "b", "c", "d"].map(|name| (name.to_owned(), unit.clone())).into(), &[]);
+    let space = space.expect("a space");
+    let median = |kind, parallel| {
+        let mut all: Vec<f64> = (0..3).map(|seed| -best_of(kind, &space, 48, parallel, seed)).collect();
+        all.sort_by(f64::total_cmp);
+        all[1]
+    };
+    let random = median(SamplerKind::Random, 1);
+    for kind in [SamplerKind::Tpe, SamplerKind::Cmaes, SamplerKind::Gp] {
+        let (one, eight) = (median(kind, 1), median(kind, 8));
+        assert!(eight < 0.5 * random, "{kind:?}: {eight} with eight at a time, {random} by chance");
+        // Squares of distances: 2.5 times as far off.
+        assert!(eight < 6.25 * one || eight < 0.05 * random, "{kind:?}: {eight} with eight at a time, {one} with one");
     }
 }
 

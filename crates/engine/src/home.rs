@@ -67,6 +67,11 @@ impl Home {
         self.state.join("sites").join(format!("{target}.json"))
     }
 
+    /// Metrics that were fetched from sites.
+    pub fn curves(&self) -> PathBuf {
+        self.state.join("curves")
+    }
+
     /// Sockets of kept connections. Their paths must be short, wherever the home is.
     pub fn sockets(&self) -> PathBuf {
         let name = blake3::hash(self.state.as_os_str().as_encoded_bytes()).to_hex();
@@ -77,6 +82,11 @@ impl Home {
 
     pub fn state(&self) -> &Path {
         &self.state
+    }
+
+    /// Images that were converted here; see [`crate::images`].
+    pub fn images(&self) -> PathBuf {
+        self.data.join("images")
     }
 
     /// The depot of the local target, unless its settings name another.

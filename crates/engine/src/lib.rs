@@ -4,19 +4,24 @@
 //! systems that run attempts.
 
 pub mod compare;
+pub mod curves;
 pub mod doctor;
 pub mod home;
 pub mod host;
+pub mod images;
 pub mod ledger;
 pub mod pipe;
 pub mod proof;
 pub mod provenance;
 pub mod queue;
+pub mod ray;
 pub mod reclaim;
 pub mod results;
 pub mod site;
 pub mod snapshot;
 pub mod submit;
+pub mod sweep;
 pub mod target;
+pub mod tracking;
 pub mod transfer;
 pub mod yardmaster;

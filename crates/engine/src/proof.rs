@@ -15,6 +15,7 @@ use trainyard_core::run::{Policy, Run, State};
 use trainyard_core::spec::{self, Command, JobSpec, Layer, TargetKind, TargetSpec};
 
 use crate::home::Home;
+use crate::images::{Form, Format, write_trial};
 use crate::pipe::{Pipe, PipeError};
 use crate::site::{Asked, InQueue, Over, Place, Reach, Shipment, Site, job_name, open, parcel_id};
 use crate::snapshot::{self, Rules, Snapshot};
@@ -101,7 +102,7 @@ impl<'a> Proof<'a> {
             return Err(ProofError::Refused(format!("`{}` is no site", target.name)));
         };
         let site = open(reach, target)?;
-        let snapshot = snapshot_of(&token)?;
+        let snapshot = snapshot_of(&token, submit::image_form(target, facts).ok())?;
         let parcel = Parcel {
             id: token.clone(),
             source: Source::Snapshot(snapshot.digest.clone()),
@@ -112,6 +113,7 @@ impl<'a> Proof<'a> {
                 name: run.name.clone(),
                 seed: None,
                 params: run.params.clone(),
+                from: None,
                 run: Run::new(Policy { attempts: 1, on: Vec::new() }, now()),
             }]],
             lanes: site_plan.lanes,
@@ -131,7 +133,7 @@ impl<'a> Proof<'a> {
         };
         let has_scheduler = matches!(target.kind, TargetKind::Slurm(_));
         let mut proof = Self { reach, target, pipe, site, asked, token, has_scheduler, traces, over: None };
-        let sent = transfer::upload(proof.pipe, &snapshot, &mut |_| {}).map_err(ProofError::from);
+        let sent = transfer::upload(proof.pipe, &snapshot, None, &mut |_| {}).map_err(ProofError::from);
         let shipment = Shipment { parcel, plan: (**site_plan).clone(), secrets: Secrets::default() };
         let posted = sent.and_then(|_| proof.submit(&shipment));
         remove_source(&snapshot);
@@ -290,11 +292,15 @@ fn words(over: &Over) -> String {
     }
 }
 
-/// Of one file that no other snapshot holds, so that it can be removed without a look at others.
-fn snapshot_of(token: &str) -> Result<Snapshot, ProofError> {
+/// Of files that no other snapshot holds, so that they can be removed without a look at others: a word, and an image to be
+/// opened where images are run as files.
+fn snapshot_of(token: &str, form: Option<Form>) -> Result<Snapshot, ProofError> {
     let folder = std::env::temp_dir().join(format!("{JOB}-{token}"));
     let failed = |source| ProofError::Folder { path: folder.clone(), source };
     fs_err::create_dir(&folder).and_then(|()| fs_err::write(folder.join(FILE), token)).map_err(failed)?;
+    if let Some(form) = form.filter(|form| form.format == Format::Sif) {
+        write_trial(&folder.join(FILE).with_extension("sif"), token, form).map_err(failed)?;
+    }
     let scanned = snapshot::scan(&folder, &Rules::default(), Path::new(""));
     if scanned.is_err() {
         drop(remove_folder(&folder));

@@ -92,6 +92,7 @@ fn new_run(member: &Member) -> NewRun {
         name: member.name.clone(),
         seed: member.seed,
         params: member.params.clone(),
+        from: member.from,
         run: member.run.clone(),
         retry_of: None,
     }
@@ -143,6 +144,7 @@ fn standing(ledger: &Ledger, question: &Question, row: RunRow) -> Result<Standin
         at: now(),
         started,
         metrics: row.metrics.clone(),
+        course: row.course.clone(),
         memory: 0,
         checkpoint: None,
     });

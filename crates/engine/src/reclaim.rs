@@ -5,12 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use trainyard_agent::depot::Depot;
+use trainyard_agent::depot::{Depot, ImageName};
 use trainyard_agent::disk::remove_folder;
 use trainyard_agent::order::Source;
 use trainyard_agent::reclaim::{Found, Wish, blobs_of, is_old, sent_here, size};
 use trainyard_core::id::{Digest, RunId};
 
+use crate::images;
 use crate::ledger::{Ledger, LedgerError, RunRow};
 use crate::pipe::{Pipe, PipeError};
 
@@ -66,10 +67,13 @@ const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Asks a site what of its depot can go with these ended runs. Runs that are at work there, whatever is believed here,
 /// are no part of the plan.
-pub fn plan_at(pipe: &mut Pipe, ledger: &Ledger, runs: Vec<RunRow>) -> Result<AtSite, ReclaimError> {
+pub fn plan_at(pipe: &mut Pipe, ledger: &Ledger, images: &Path, runs: Vec<RunRow>) -> Result<AtSite, ReclaimError> {
     let going: BTreeSet<RunId> = runs.iter().filter(|row| row.ended.is_some()).map(|row| row.id).collect();
     let keep = kept_snapshots(ledger, &going)?;
-    let wish = Wish { going, keep };
+    let used = ledger.images_without(&going)?;
+    let mut kept: BTreeSet<ImageName> = used.iter().filter_map(|path| ImageName::of_path(path)).collect();
+    kept.extend(images::newest(images).into_iter().map(|kept| kept.name));
+    let wish = Wish { going, keep, images: kept };
     let found: Found = pipe.task(&["reclaim"], &wish, PATIENCE)?;
     let runs = runs.into_iter().filter(|row| row.ended.is_some() && !found.at_work.contains(&row.id)).collect();
     Ok(AtSite { runs, depot: pipe.depot().to_owned(), found, wish })
@@ -84,9 +88,10 @@ pub fn carry_out_at(pipe: &mut Pipe, plan: &mut AtSite, ledger: &mut Ledger) -> 
 }
 
 /// These ended runs, the folders of runs the ledger does not know, and snapshots and blobs no remaining run needs.
-pub fn plan(ledger: &Ledger, depot: &Depot, runs: Vec<RunRow>) -> Result<Plan, ReclaimError> {
+pub fn plan(ledger: &Ledger, depot: &Depot, images: &Path, runs: Vec<RunRow>) -> Result<Plan, ReclaimError> {
     let going: BTreeSet<RunId> = runs.iter().filter(|row| row.ended.is_some()).map(|row| row.id).collect();
-    let mut files = Vec::new();
+    let used = ledger.images_without(&going)?.into_iter().map(PathBuf::from).collect();
+    let mut files = images::unneeded(images, &used);
     // This depot may be a site for others, whose runs are in their ledgers.
     let sent = sent_here(depot)?;
     for (id, path) in run_folders(depot) {

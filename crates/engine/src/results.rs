@@ -32,6 +32,30 @@ pub fn pull(depot: &Depot, run: RunId, outputs: &[String], to: &Path) -> io::Res
     Ok(pulled)
 }
 
+/// The files of a run's outputs, by their names in the working folder; links are left out.
+pub fn files(depot: &Depot, run: RunId, outputs: &[String]) -> io::Result<Vec<(String, PathBuf)>> {
+    let view = View::of(depot, run);
+    let mut found = Vec::new();
+    for output in outputs {
+        let path = Path::new(output.trim_end_matches('/'));
+        if let Some(from) = view.find(path) {
+            list(&view, path, &from, &mut found)?;
+        }
+    }
+    Ok(found)
+}
+
+fn list(view: &View, name: &Path, at: &Path, found: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
+    let data = fs_err::symlink_metadata(at)?;
+    if data.is_dir() {
+        return view.list(name)?.iter().try_for_each(|seen| list(view, &name.join(&seen.name), &seen.path, found));
+    }
+    if let Some(text) = name.to_str().filter(|_| data.is_file()) {
+        found.push((text.to_owned(), at.to_owned()));
+    }
+    Ok(())
+}
+
 /// `from` is where `output` of the working folder really lies.
 fn copy(view: &View, output: &Path, from: &Path, to: &Path, pulled: &mut Pulled) -> io::Result<()> {
     let data = fs_err::symlink_metadata(from)?;

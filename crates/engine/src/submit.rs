@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use trainyard_agent::depot::Depot;
+use trainyard_agent::depot::{Depot, ImageName};
 use trainyard_agent::disk::now;
 use trainyard_agent::order::{Secrets, Source};
+use trainyard_agent::params_file::{self, ParamsFileError};
 use trainyard_agent::parcel::{Member, Parcel};
 use trainyard_core::id::{Digest, RunId};
 use trainyard_core::plan::arguments::{ArgumentError, Invocation, command_line};
@@ -21,7 +22,8 @@ use trainyard_core::time::Span;
 use trainyard_core::value::Params;
 
 use crate::home::{Home, locate};
-use crate::ledger::{Batch, Ledger, LedgerError, NewRun};
+use crate::images::{Form, Wanted};
+use crate::ledger::{Batch, Ledger, LedgerError, NewRun, new_id};
 use crate::pipe::{Pipe, PipeError};
 use crate::provenance::{Provenance, inquire};
 use crate::site::{Known, Shipment, SitePlan, depot_of, script};
@@ -35,8 +37,8 @@ pub struct Wish<'a> {
     pub project: &'a Path,
     pub rules: Rules,
     pub job: &'a JobSpec,
-    /// The one the job names.
-    pub image: Option<&'a ImageSpec>,
+    /// The one the job names, with its name.
+    pub image: Option<(&'a str, &'a ImageSpec)>,
     pub target: &'a TargetSpec,
     pub seeds: Vec<u64>,
     /// The readable name; the job's own when none is given.
@@ -53,11 +55,23 @@ pub struct Plan {
     /// What the project's files hashed to last time.
     pub cache: PathBuf,
     pub job: JobSpec,
+    /// To be made, brought and [settled](Plan::settle) before the runs are recorded.
+    pub image: Option<Wanted>,
     pub target: String,
     pub destination: Destination,
     pub extra: Vec<String>,
     pub env: BTreeMap<String, String>,
     pub runs: Vec<PlannedRun>,
+}
+
+impl Plan {
+    /// The image that was wanted lies there; its name says what it holds, so nothing changes it under a run.
+    pub fn settle(&mut self, path: String) {
+        if let Some(container) = &mut self.job.around.container {
+            container.image = path;
+        }
+        self.image = None;
+    }
 }
 
 /// Where the runs of a plan go.
@@ -80,6 +94,8 @@ pub struct PlannedRun {
 pub enum SubmitError {
     #[error("`jobs.{job}`: {source}")]
     Arguments { job: String, source: ArgumentError },
+    #[error("`jobs.{job}`: {source}")]
+    ParamsFile { job: String, source: ParamsFileError },
     #[error("target `{target}` is of kind `{kind}`, which this yard cannot run on yet")]
     Kind { target: String, kind: &'static str },
     #[error("`jobs.{job}`: `in-place` runs in the folder of this machine, and `{target}` is another")]
@@ -100,19 +116,22 @@ pub enum SubmitError {
 pub fn plan(wish: &Wish<'_>, home: &Home, facts: Option<&Facts>) -> Result<Plan, SubmitError> {
     let destination = destination(wish, home, facts)?;
     let refused = |why: String| SubmitError::Refused { target: wish.target.name.clone(), why };
-    let job = around::surround(wish, facts).map_err(refused)?;
+    let job = around::surround(wish, home, facts).map_err(refused)?;
+    let image = around::wanted(wish, &job, facts);
     if wish.job.in_place && wish.seeds.len() > 1 {
         return Err(SubmitError::SharedFolder { job: wish.job.name.clone() });
     }
     let seeds: Vec<Option<u64>> =
         if wish.seeds.is_empty() { vec![None] } else { wish.seeds.iter().copied().map(Some).collect() };
-    let runs = seeds.into_iter().map(|seed| plan_run(wish, seed)).collect::<Result<_, _>>()?;
+    let runs = seeds.into_iter().map(|seed| plan_run(wish, seed)).collect::<Result<Vec<_>, _>>()?;
+    check_template(wish, &runs)?;
     let is_here = matches!(destination, Destination::Here { .. });
     Ok(Plan {
         project: wish.project.to_owned(),
         rules: wish.rules.clone(),
         cache: home.scan_cache(wish.project),
         job,
+        image,
         target: wish.target.name.clone(),
         destination,
         extra: wish.extra.clone(),
@@ -131,6 +150,7 @@ fn destination(wish: &Wish<'_>, home: &Home, facts: Option<&Facts>) -> Result<De
         TargetKind::Local(limits) => Ok(Destination::Here { declared: Declared::of(limits), depot: depot(wish, home) }),
         TargetKind::Slurm(slurm) => slurm_plan(wish, slurm, facts).map(|plan| Destination::Site(Box::new(plan))),
         TargetKind::Ssh(_) => Ok(Destination::Site(Box::new(machine_plan(wish)?))),
+        TargetKind::Ray(_) => Ok(Destination::Site(Box::new(ray_plan(wish)?))),
         other => Err(SubmitError::Kind { target: target.name.clone(), kind: other.name() }),
     }
 }
@@ -148,6 +168,33 @@ fn machine_plan(wish: &Wish<'_>) -> Result<SitePlan, SubmitError> {
         by: ResumeBy::Requeue,
         limit: None,
         notice: KILL_WAIT,
+        facts: None,
+    })
+}
+
+/// Ray counts shares of GPUs itself, so every run is a job of its own.
+fn ray_plan(wish: &Wish<'_>) -> Result<SitePlan, SubmitError> {
+    let refused = |why: String| SubmitError::Refused { target: wish.target.name.clone(), why };
+    if wish.job.nodes > 1 {
+        let why = format!("`jobs.{}` wants {} nodes, and a Ray job runs on one", wish.job.name, wish.job.nodes);
+        return Err(refused(why));
+    }
+    if let Some((profile, _)) = wish.image {
+        return Err(refused(format!(
+            "the job runs in the image `{profile}`, and on a Ray cluster programs run in what its nodes have; set `image = \"none\"` in the job, or `--image none`"
+        )));
+    }
+    if !depot_of(wish.target).starts_with('/') {
+        return Err(refused("`depot` must be an absolute path, the same on all nodes".to_owned()));
+    }
+    Ok(SitePlan {
+        target: wish.target.clone(),
+        pack: 1,
+        lanes: 1,
+        most_groups: u32::MAX,
+        by: ResumeBy::Requeue,
+        limit: None,
+        notice: trainyard_core::plan::ray::notice(wish.job),
         facts: None,
     })
 }
@@ -186,29 +233,34 @@ fn depot(wish: &Wish<'_>, home: &Home) -> Depot {
     named.map_or_else(|| home.depot(), |path| Depot::new(locate(Path::new(path), wish.project)))
 }
 
-/// Random below the millisecond: a counter there would make all ids of a submission alike but for their last digits.
-fn new_id() -> RunId {
-    RunId(uuid::Uuid::new_v7(uuid::Timestamp::now(uuid::NoContext)))
-}
-
 fn plan_run(wish: &Wish<'_>, seed: Option<u64>) -> Result<PlannedRun, SubmitError> {
     let base = wish.name.as_deref().unwrap_or(&wish.job.name);
     let name = seed.map_or_else(|| base.to_owned(), |seed| format!("{base}-s{seed}"));
     let id = new_id();
     let params = wish.job.params.clone();
-    let values = Values {
-        seed,
-        run: id.to_string(),
-        name: name.clone(),
-        job: wish.job.name.clone(),
-        attempt: 1,
-        checkpoint: None,
-        size: wish.job.size(),
-        params: &params,
-    };
-    let call = command_line(wish.job, &values, &wish.extra)
+    let call = command_line(wish.job, &values(wish.job, id, &name, seed, &params), &wish.extra)
         .map_err(|source| SubmitError::Arguments { job: wish.job.name.clone(), source })?;
     Ok(PlannedRun { id, name, seed, params, call })
+}
+
+/// Runs of a submission differ in their seed only, so the first tells whether the template takes their parameters.
+fn check_template(wish: &Wish<'_>, runs: &[PlannedRun]) -> Result<(), SubmitError> {
+    let Some(PlannedRun { id, name, seed, params, .. }) = runs.first() else { return Ok(()) };
+    params_file::check(wish.job, &values(wish.job, *id, name, *seed, params), wish.project)
+        .map_err(|source| SubmitError::ParamsFile { job: wish.job.name.clone(), source })
+}
+
+fn values<'a>(job: &JobSpec, id: RunId, name: &str, seed: Option<u64>, params: &'a Params) -> Values<'a> {
+    Values {
+        seed,
+        run: id.to_string(),
+        name: name.to_owned(),
+        job: job.name.clone(),
+        attempt: 1,
+        checkpoint: None,
+        size: job.size(),
+        params,
+    }
 }
 
 /// Git has had as long as the snapshot took; a large repository that nobody has looked at for long takes longer.
@@ -230,6 +282,7 @@ pub fn scripts(plan: &Plan, known: Option<&Known>) -> Result<Vec<String>, String
         name: run.name.clone(),
         seed: run.seed,
         params: run.params.clone(),
+        from: None,
         run: Run::new(policy.clone(), now()),
     };
     let of_portion = |portion: &[PlannedRun]| {
@@ -274,6 +327,16 @@ elif [ ! -s "$image" ]; then echo 'is there, but empty'; fi
 "#;
 const IMAGE_PATIENCE: Duration = Duration::from_secs(60);
 
+/// What images have to be for a target.
+pub fn image_form(target: &TargetSpec, facts: Option<&Facts>) -> Result<Form, SubmitError> {
+    around::form_at(target, facts).map_err(|why| SubmitError::Refused { target: target.name.clone(), why })
+}
+
+/// Where an image lies in a site's depot.
+pub fn image_in(depot: &str, name: &ImageName) -> String {
+    format!("{depot}/images/{name}")
+}
+
 /// Puts the code where the runs will find it. Interrupted, it leaves nothing but contents that the next try need not send.
 pub fn deliver(plan: &Plan, courier: &mut dyn Courier) -> Result<Delivered, SubmitError> {
     let inquiry = inquire(&plan.project);
@@ -305,9 +368,8 @@ pub struct Delivered {
     provenance: Option<Provenance>,
 }
 
-/// Afterwards the ledger holds all runs of the plan, or none.
-pub fn record(plan: Plan, delivered: Delivered, ledger: &mut Ledger) -> Result<Vec<RunId>, SubmitError> {
-    let policy = Policy { attempts: plan.job.resume.attempts, on: plan.job.resume.on.clone() };
+/// What a submission is made of: what its runs have in common, and the runs.
+pub(crate) fn batch(plan: Plan, delivered: Delivered) -> (Batch, Vec<PlannedRun>) {
     let (declared, site) = match plan.destination {
         Destination::Here { declared, .. } => (declared, None),
         Destination::Site(site) => (Declared::default(), Some(*site)),
@@ -324,16 +386,24 @@ pub fn record(plan: Plan, delivered: Delivered, ledger: &mut Ledger) -> Result<V
         site,
         provenance: delivered.provenance,
     };
+    (batch, plan.runs)
+}
+
+/// Afterwards the ledger holds all runs of the plan, or none.
+pub fn record(plan: Plan, delivered: Delivered, ledger: &mut Ledger) -> Result<Vec<RunId>, SubmitError> {
+    let (batch, runs) = batch(plan, delivered);
+    let policy = Policy { attempts: batch.job.resume.attempts, on: batch.job.resume.on.clone() };
     let moment = now();
     let new = |run: PlannedRun| NewRun {
         id: run.id,
         name: run.name,
         seed: run.seed,
         params: run.params,
+        from: None,
         run: Run::new(policy.clone(), moment),
         retry_of: None,
     };
-    let runs: Vec<NewRun> = plan.runs.into_iter().map(new).collect();
+    let runs: Vec<NewRun> = runs.into_iter().map(new).collect();
     ledger.submit(&batch, &runs, moment)?;
     Ok(runs.into_iter().map(|run| run.id).collect())
 }
@@ -348,6 +418,7 @@ pub fn again(ledger: &mut Ledger, run: &crate::ledger::RunRow) -> Result<RunId, 
         name: run.name.clone(),
         seed: run.seed,
         params: run.params.clone(),
+        from: run.from,
         run: Run::new(run.run.policy.clone(), moment),
         retry_of: Some(run.id),
     };

@@ -37,6 +37,7 @@ fn run(id: &str, name: &str, seed: Option<u64>) -> NewRun {
         name: name.to_owned(),
         seed,
         params: [("lr".to_owned(), trainyard_core::value::Value::Float(0.5))].into(),
+        from: None,
         run: Run::new(policy, Instant(5)),
         retry_of: None,
     }

@@ -26,6 +26,9 @@ struct State {
     limit: Option<u64>,
     cuts: usize,
     frozen: bool,
+    refuses: bool,
+    /// After the next cut at a limit.
+    then_refuses: bool,
     ended: bool,
 }
 
@@ -41,7 +44,8 @@ impl Forwarder {
                     return;
                 }
                 // Dropping the near end is what a refusal looks like from there.
-                if let Ok(far) = TcpStream::connect((Ipv4Addr::LOCALHOST, to)) {
+                let refuses = inside.state().refuses;
+                if let (false, Ok(far)) = (refuses, TcpStream::connect((Ipv4Addr::LOCALHOST, to))) {
                     let _ = inside.connect(near, far);
                 }
             }
@@ -64,12 +68,26 @@ impl Forwarder {
         state.limit = Some(state.bytes + bytes);
     }
 
+    /// The same, and nobody is let in after that.
+    pub(crate) fn close_after(&self, bytes: u64) {
+        self.cut_after(bytes);
+        self.shared.state().then_refuses = true;
+    }
+
     pub(crate) fn cuts(&self) -> usize {
         self.shared.state().cuts
     }
 
     pub(crate) fn bytes(&self) -> u64 {
         self.shared.state().bytes
+    }
+
+    /// From now on nobody is let in, and who was is put out; or they are again.
+    pub(crate) fn refuse(&self, refuses: bool) {
+        self.shared.state().refuses = refuses;
+        if refuses {
+            self.cut();
+        }
     }
 
     pub(crate) fn freeze(&self) {
@@ -151,6 +169,8 @@ impl Shared {
         if reached {
             state.limit = None;
             state.cuts += 1;
+            state.refuses |= state.then_refuses;
+            state.then_refuses = false;
         }
         (allowed, reached)
     }

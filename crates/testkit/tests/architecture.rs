@@ -126,7 +126,7 @@ fn crates_depend_as_drawn() {
 
 #[test]
 fn rooms_use_each_other_as_drawn() {
-    for name in ["core", "agent", "engine", "cli"] {
+    for name in ["core", "agent", "image", "engine", "cli"] {
         compare(name, &drawn(name), &room_edges(name));
     }
 }
@@ -171,7 +171,7 @@ fn core_has_no_files_no_network_no_clock() {
 
 #[test]
 fn only_one_module_is_unsafe_and_only_one_prints() {
-    for name in ["core", "agent", "engine", "cli", "tfevents"] {
+    for name in ["core", "agent", "engine", "cli", "tfevents", "image"] {
         let mut files = Vec::new();
         collect(&root().join("crates").join(name).join("src"), &mut files);
         for file in files {

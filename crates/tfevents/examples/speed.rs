@@ -2,10 +2,13 @@
 //! every point kept, and prints the best of several rounds:
 //!
 //! ```text
-//! cargo run --release -p trainyard-tfevents --example speed [FOLDER]
+//! cargo run --release -p trainyard-tfevents --example speed
+//! cargo run --release -p trainyard-tfevents --example speed read FOLDER [ROUNDS]
+//! cargo run --release -p trainyard-tfevents --example speed write FOLDER STEPS
+//! cargo run --release -p trainyard-tfevents --example speed follow FOLDER
 //! ```
 //!
-//! With a folder it reads the logs in there instead. `TMPDIR=/dev/shm` keeps the disk out of it.
+//! The others do one part of it with the logs of a folder. `TMPDIR=/dev/shm` keeps the disk out of it.
 
 use std::error::Error;
 use std::fs;
@@ -42,22 +45,32 @@ const TAGS: [&str; 20] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    if let Some(folder) = std::env::args_os().nth(1) {
-        return report("given folder", Path::new(&folder));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        [] => everything(),
+        ["read", folder] => report("given folder", Path::new(folder), ROUNDS),
+        ["read", folder, rounds] => report("given folder", Path::new(folder), rounds.parse()?),
+        ["write", folder, steps] => write_scalars(Path::new(folder), steps.parse()?),
+        ["follow", folder] => report_growth(Path::new(folder)),
+        _ => Err("read FOLDER [ROUNDS], write FOLDER STEPS, or follow FOLDER".into()),
     }
+}
+
+fn everything() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let scalars = folder.path().join("scalars");
     write_scalars(&scalars, 130_000)?;
-    report("scalars, one a record", &scalars)?;
+    report("scalars, one a record", &scalars, ROUNDS)?;
     let grouped = folder.path().join("grouped");
     write_grouped(&grouped, 200_000)?;
-    report("scalars, 20 a record", &grouped)?;
+    report("scalars, 20 a record", &grouped, ROUNDS)?;
     let tensors = folder.path().join("tensors");
     write_tensors(&tensors, 100_000)?;
-    report("scalars as tensors", &tensors)?;
+    report("scalars as tensors", &tensors, ROUNDS)?;
     let large = folder.path().join("large");
     write_large(&large, 3_500)?;
-    report("with texts of 64 KB", &large)?;
+    report("with texts of 64 KB", &large, ROUNDS)?;
     report_growth(&scalars)
 }
 
@@ -110,11 +123,11 @@ fn write_large(folder: &Path, steps: i64) -> Result<(), Box<dyn Error>> {
     Ok(writer.flush()?)
 }
 
-fn report(what: &str, path: &Path) -> Result<(), Box<dyn Error>> {
+fn report(what: &str, path: &Path, rounds: usize) -> Result<(), Box<dyn Error>> {
     let (mut best, mut best_cpu) = (Duration::MAX, Duration::MAX);
     let mut gain = Gain::default();
     let mut memory = 0;
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         let (start, start_cpu) = (Instant::now(), processor_time());
         let mut folder = Folder::new(path);
         (gain, _) = folder.poll();

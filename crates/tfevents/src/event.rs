@@ -101,8 +101,12 @@ pub struct Value<'a> {
     /// UTF-8, not yet checked: comparing with known tags needs no check.
     pub tag: &'a [u8],
     pub datum: Datum<'a>,
+    exact: Option<f64>,
     metadata: &'a [u8],
 }
+
+/// The number of our own field in a value. Whoever does not know it passes over it.
+pub(crate) const EXACT: u8 = 15;
 
 /// The datum as it was written. The legacy kinds are left encoded.
 #[derive(Debug, Clone, Copy)]
@@ -129,7 +133,7 @@ pub struct Metadata<'a> {
 impl<'a> Value<'a> {
     #[inline]
     fn parse(message: &'a [u8]) -> Result<Self, Malformed> {
-        let mut value = Self { tag: &[], datum: Datum::Nothing, metadata: &[] };
+        let mut value = Self { tag: &[], datum: Datum::Nothing, exact: None, metadata: &[] };
         let mut fields = Fields::of(message);
         while let Some((number, field)) = fields.next()? {
             match number {
@@ -140,10 +144,19 @@ impl<'a> Value<'a> {
                 6 => value.datum = Datum::Audio(field.bytes()?),
                 8 => value.datum = Datum::Tensor(Tensor::of(field.bytes()?)),
                 9 => value.metadata = field.bytes()?,
+                15 => value.exact = field.double().ok(),
                 _ => {}
             }
         }
         Ok(value)
+    }
+
+    /// The number of a [`Datum::Simple`], in double precision if it was written by [`crate::Writer::exact_scalar`].
+    #[inline]
+    pub fn simple(&self) -> Option<f64> {
+        let Datum::Simple(single) = self.datum else { return None };
+        let exact = self.exact.filter(|exact| (*exact as f32).to_bits() == single.to_bits());
+        Some(exact.unwrap_or(f64::from(single)))
     }
 
     /// `None` where the writer gave none, as is usual after a tag's first value.

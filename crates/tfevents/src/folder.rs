@@ -1,27 +1,21 @@
 //! A folder of runs, as TensorBoard's `--logdir`: each folder in it that holds event files is a run, named by its
 //! path from there, and `.` is the folder itself.
-//!
-//! Links to files are followed. Links to folders are followed if they lead out of the tree, to each place by one link
-//! only; a link within it, such as `latest`, would show a run twice.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::buffer::Buffer;
 use crate::reader::ReadError;
-use crate::run::{Gain, Run, is_event_file};
+use crate::run::{Gain, Run};
 use crate::tags::{Overlap, Tag};
+use crate::tree::Tree;
 
 /// Follows all runs below a folder.
 #[derive(Debug)]
 pub struct Folder {
-    root: PathBuf,
+    tree: Tree,
     overlap: Overlap,
     runs: BTreeMap<String, Run>,
-    /// Where links lead out of the tree, and by which one we go: the same each time, or a run would get a second name.
-    outside: BTreeMap<PathBuf, PathBuf>,
     buffer: Buffer,
 }
 
@@ -32,8 +26,8 @@ impl Folder {
     }
 
     pub fn with_overlap(root: impl Into<PathBuf>, overlap: Overlap) -> Self {
-        let (runs, outside, buffer) = Default::default();
-        Self { root: root.into(), overlap, runs, outside, buffer }
+        let (runs, buffer) = Default::default();
+        Self { tree: Tree::new(root), overlap, runs, buffer }
     }
 
     /// The runs by name.
@@ -61,23 +55,11 @@ impl Folder {
 
     /// Looks for new runs and files, which takes a walk through the whole tree.
     pub fn discover(&mut self) -> Vec<ReadError> {
-        let mut walk = Walk::default();
-        match fs::canonicalize(&self.root) {
-            Ok(root) => {
-                walk.tree(&self.root);
-                while let Some(link) = walk.links.pop_first() {
-                    if self.is_way_out(&link, &root) {
-                        walk.tree(&link);
-                    }
-                }
-            }
-            Err(missing) if missing.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => walk.troubles.push(ReadError { path: self.root.clone(), source }),
-        }
-        for path in walk.found {
+        let (found, troubles) = self.tree.discover();
+        for path in found {
             self.add_file(&path);
         }
-        walk.troubles
+        troubles
     }
 
     /// Reads what is new in the files found so far, at the cost of one look at each file's size.
@@ -89,23 +71,9 @@ impl Folder {
         gain
     }
 
-    /// Whether a link leads to a place that is neither in the tree nor around it, nor reached by another link.
-    fn is_way_out(&mut self, link: &Path, root: &Path) -> bool {
-        let Ok(target) = fs::canonicalize(link) else { return false };
-        if let Some(way) = self.outside.get(&target) {
-            return way == link;
-        }
-        let overlaps = |place: &Path| place.starts_with(&target) || target.starts_with(place);
-        let is_new = !overlaps(root) && !self.outside.keys().any(|place| overlaps(place));
-        if is_new {
-            self.outside.insert(target, link.to_owned());
-        }
-        is_new
-    }
-
     fn add_file(&mut self, path: &Path) {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
-        let run = run_name(folder.strip_prefix(&self.root).unwrap_or(folder));
+        let run = run_name(folder.strip_prefix(self.tree.root()).unwrap_or(folder));
         let run = self.runs.entry(run).or_insert_with(|| Run::with_overlap(folder, self.overlap));
         run.add_file(name.to_owned());
     }
@@ -114,39 +82,4 @@ impl Folder {
 fn run_name(relative: &Path) -> String {
     let parts: Vec<_> = relative.iter().map(|part| part.to_string_lossy()).collect();
     if parts.is_empty() { ".".to_owned() } else { parts.join("/") }
-}
-
-/// What is found in a tree. Links to folders are noted, not followed.
-#[derive(Default)]
-struct Walk {
-    found: Vec<PathBuf>,
-    links: BTreeSet<PathBuf>,
-    troubles: Vec<ReadError>,
-}
-
-impl Walk {
-    fn tree(&mut self, top: &Path) {
-        let mut open = vec![top.to_owned()];
-        while let Some(folder) = open.pop() {
-            let entries = match fs::read_dir(&folder) {
-                Ok(entries) => entries,
-                Err(source) => {
-                    self.troubles.push(ReadError { path: folder, source });
-                    continue;
-                }
-            };
-            // An entry that vanished while it was listed is no trouble.
-            for entry in entries.flatten() {
-                let path = entry.path();
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => open.push(path),
-                    Ok(kind) if is_event_file(&entry.file_name()) && (kind.is_file() || path.is_file()) => {
-                        self.found.push(path);
-                    }
-                    Ok(kind) if kind.is_symlink() && path.is_dir() => drop(self.links.insert(path)),
-                    _ => {}
-                }
-            }
-        }
-    }
 }

@@ -22,7 +22,8 @@
 //! # }
 //! ```
 //!
-//! [`Folder`] follows a whole log folder, [`Run`] the files of one run, [`Reader`] a single file, event by event.
+//! [`Folder`] follows a whole log folder, [`Run`] the files of one run, [`Reader`] a single file, event by event;
+//! [`Tree`] only finds the files.
 //! Every scalar point is kept, in [`Series`] of 20 to 24 bytes a point; texts, histograms, images and others are
 //! listed by tag and kind, and what they hold is for those who read with [`Reader`]. [`Writer`] writes scalars, texts
 //! and the mark of a restart.
@@ -36,21 +37,25 @@ mod encode;
 mod event;
 mod folder;
 mod frame;
+mod hparams;
 mod reader;
 mod run;
 mod series;
 mod tags;
 mod tensor;
+mod tree;
 mod wire;
 mod writer;
 
 pub use buffer::Buffer;
 pub use event::{Datum, Event, Metadata, Summary, Value, Values, What};
 pub use folder::Folder;
+pub use hparams::{Ending, Hparam};
 pub use reader::{Lost, Polled, ReadError, Reader, State};
 pub use run::{EventFile, Gain, Run};
 pub use series::{Block, Column, Point, Series};
 pub use tags::{Kind, Overlap, Tag};
 pub use tensor::Tensor;
+pub use tree::Tree;
 pub use wire::Malformed;
 pub use writer::{CreateError, FileWriter, Stamp, Writer};

@@ -69,6 +69,8 @@ pub struct Polled {
     /// Handed to the sink.
     pub events: u64,
     pub state: State,
+    /// The limit was reached before the end of the file.
+    pub more: bool,
 }
 
 /// Reads one event file as it grows.
@@ -116,6 +118,12 @@ impl Reader {
         *self = Self::new(std::mem::take(&mut self.path));
     }
 
+    /// Passes over all that the file has now, without reading it. Whatever comes is taken for whole records.
+    pub fn skip(&mut self) {
+        let length = fs::metadata(&self.path).map_or(0, |data| data.len());
+        *self = Self { offset: length, needed: length + 1, length, ..Self::new(std::mem::take(&mut self.path)) };
+    }
+
     /// Reads what is new and hands each event to `sink`. After an error the next call goes on where this one stopped.
     pub fn poll(&mut self, sink: impl FnMut(Event<'_>)) -> Result<Polled, ReadError> {
         self.poll_with(&mut Buffer::default(), sink)
@@ -123,10 +131,20 @@ impl Reader {
 
     /// The same through memory that serves many files and calls.
     pub fn poll_with(&mut self, buffer: &mut Buffer, sink: impl FnMut(Event<'_>)) -> Result<Polled, ReadError> {
-        self.read_new(buffer, sink).map_err(|source| ReadError { path: self.path.clone(), source })
+        self.poll_some(buffer, u64::MAX, sink)
     }
 
-    fn read_new(&mut self, buffer: &mut Buffer, sink: impl FnMut(Event<'_>)) -> io::Result<Polled> {
+    /// The same for about `limit` bytes at most: the record that reaches it is still handed over.
+    pub fn poll_some(
+        &mut self,
+        buffer: &mut Buffer,
+        limit: u64,
+        sink: impl FnMut(Event<'_>),
+    ) -> Result<Polled, ReadError> {
+        self.read_new(buffer, limit, sink).map_err(|source| ReadError { path: self.path.clone(), source })
+    }
+
+    fn read_new(&mut self, buffer: &mut Buffer, limit: u64, sink: impl FnMut(Event<'_>)) -> io::Result<Polled> {
         let length = fs::metadata(&self.path)?.len();
         if length < self.length {
             self.rewind();
@@ -143,7 +161,8 @@ impl Reader {
         let mut file = File::open(&self.path)?;
         file.seek(SeekFrom::Start(self.position()))?;
         buffer.begin(&self.tail);
-        let mut pass = Pass { reader: self, file, buffer, polled: Polled::default() };
+        let stop = self.offset.saturating_add(limit);
+        let mut pass = Pass { reader: self, file, buffer, stop, polled: Polled::default() };
         let result = pass.run(sink);
         let polled = pass.polled;
         self.tail = buffer.finish();
@@ -167,12 +186,20 @@ struct Pass<'a> {
     reader: &'a mut Reader,
     file: File,
     buffer: &'a mut Buffer,
+    /// No record is begun from here on.
+    stop: u64,
     polled: Polled,
 }
 
 impl Pass<'_> {
     fn run(&mut self, mut sink: impl FnMut(Event<'_>)) -> io::Result<()> {
         loop {
+            if self.reader.offset >= self.stop {
+                self.polled.more = self.reader.offset < self.reader.length;
+                self.reader.needed = self.reader.offset + 1;
+                self.reader.state = if self.polled.more { State::Torn } else { State::Whole };
+                return Ok(());
+            }
             match frame::first(self.buffer.unread()) {
                 Frame::Record { payload, size } => {
                     match Event::parse(payload) {
@@ -298,8 +325,34 @@ mod tests {
     fn an_unchanged_file_is_not_read() {
         let bytes = written();
         let (_folder, mut reader) = reader_of(&bytes);
-        assert_eq!(poll(&mut reader), Polled { bytes: bytes.len() as u64, events: 4, state: State::Whole });
+        let first = Polled { bytes: bytes.len() as u64, events: 4, ..Polled::default() };
+        assert_eq!(poll(&mut reader), first);
         assert_eq!(poll(&mut reader), Polled::default());
+    }
+
+    #[test]
+    fn a_limit_is_kept_and_nothing_is_read_twice() {
+        let bytes = written();
+        let (_folder, mut reader) = reader_of(&bytes);
+        let (mut events, mut read, mut polls) = (0, 0, 0);
+        loop {
+            let polled = reader.poll_some(&mut Buffer::default(), 1, |_| {}).expect("readable");
+            (events, read, polls) = (events + polled.events, read + polled.bytes, polls + 1);
+            if !polled.more {
+                break;
+            }
+        }
+        assert_eq!((events, read, polls, reader.state()), (4, bytes.len() as u64, 4, State::Whole));
+    }
+
+    #[test]
+    fn what_is_skipped_is_never_read() {
+        let bytes = written();
+        let (_folder, mut reader) = reader_of(&bytes);
+        reader.skip();
+        assert_eq!(poll(&mut reader), Polled::default());
+        fs::write(reader.path(), [&bytes[..], &bytes[..]].concat()).expect("a file");
+        assert_eq!(poll(&mut reader), Polled { bytes: bytes.len() as u64, events: 4, ..Polled::default() });
     }
 
     #[test]

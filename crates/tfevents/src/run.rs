@@ -149,9 +149,15 @@ impl Run {
         gain
     }
 
+    /// Follows this file too, wherever it lies. Files are read in the order of these names.
+    pub fn follow(&mut self, name: impl Into<OsString>, path: impl Into<PathBuf>) {
+        let path = path.into();
+        self.files.entry(name.into()).or_insert_with(|| EventFile { reader: Reader::new(path), trouble: None });
+    }
+
     pub(crate) fn add_file(&mut self, name: OsString) {
         let path = self.folder.join(&name);
-        self.files.entry(name).or_insert_with(|| EventFile { reader: Reader::new(path), trouble: None });
+        self.follow(name, path);
     }
 
     /// `None` if one of them starts over.

@@ -106,7 +106,7 @@ impl Tags {
             tag.count += 1;
             tag.last = (step, wall_time);
             let number = match value.datum {
-                Datum::Simple(number) => Some(f64::from(number)),
+                Datum::Simple(_) => value.simple(),
                 Datum::Tensor(tensor) if tag.is_scalar(&value)? => tensor.number()?,
                 _ => None,
             };

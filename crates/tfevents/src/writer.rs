@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::encode::Message;
+use crate::event::EXACT;
 use crate::frame;
 
 const VERSION: &[u8] = b"brain.Event:2";
@@ -129,6 +130,22 @@ impl<W: Write> Writer<W> {
         })
     }
 
+    /// A scalar of double precision. TensorBoard sees it in single precision; its web page shows no tensors of doubles.
+    /// The rest stands in a field that only this crate knows, where it is needed.
+    pub fn exact_scalar(&mut self, tag: &str, stamp: Stamp, number: f64) -> io::Result<()> {
+        let single = number as f32;
+        if f64::from(single) == number || number.is_nan() {
+            return self.scalar(tag, stamp, single);
+        }
+        self.event(stamp, |event| {
+            event.nested(5, |summary| {
+                summary.nested(1, |value| {
+                    value.bytes(1, tag.as_bytes()).float(2, single).double(EXACT, number);
+                });
+            });
+        })
+    }
+
     /// A text, which TensorBoard shows as Markdown.
     pub fn text(&mut self, tag: &str, stamp: Stamp, text: &str) -> io::Result<()> {
         const TENSOR: u64 = 2;
@@ -161,6 +178,10 @@ impl<W: Write> Writer<W> {
         self.out
     }
 
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     fn tensor(&mut self, tag: &str, stamp: Stamp, plugin: Plugin, fill: impl FnOnce(&mut Message)) -> io::Result<()> {
         let is_new = !self.introduced.contains(tag);
         self.event(stamp, |event| {
@@ -179,7 +200,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    fn event(&mut self, stamp: Stamp, fill: impl FnOnce(&mut Message)) -> io::Result<()> {
+    pub(crate) fn event(&mut self, stamp: Stamp, fill: impl FnOnce(&mut Message)) -> io::Result<()> {
         self.event.clear();
         self.event.double(1, stamp.wall_time).varint(2, stamp.step.cast_unsigned());
         fill(&mut self.event);

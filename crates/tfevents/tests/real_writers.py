@@ -3,6 +3,7 @@
   real_writers.py write FOLDER   tensorboardX and tensorboard write runs of every kind
   real_writers.py grow FOLDER    tensorboardX writes with many flushes
   real_writers.py read FOLDER    what `EventAccumulator` reads, one point or tag a line
+  real_writers.py hparams FOLDER   hyperparameters, as the HParams tab reads them
   real_writers.py serve FOLDER COUNT   the points that TensorBoard's data server has, once it has so many; its web
                                        page shows these
 
@@ -109,6 +110,22 @@ def read(folder):
                     print(run, tag, point.step, bits(point.wall_time), bits(item), sep="\t")
                 else:
                     print(run, tag, "text", point.step, bits(point.wall_time), item.hex(), sep="\t")
+
+
+def hparams(folder):
+    from tensorboard.plugins.hparams import metadata
+
+    for path, _, names in sorted(os.walk(folder)):
+        if not any("tfevents" in name for name in names):
+            continue
+        run = os.path.relpath(path, folder)
+        accumulator = EventAccumulator(path, STORE_EVERYTHING_SIZE_GUIDANCE).Reload()
+        contents = accumulator.PluginTagToContent("hparams")
+        start = metadata.parse_session_start_info_plugin_data(contents[metadata.SESSION_START_INFO_TAG])
+        for name, value in sorted(start.hparams.items()):
+            print(run, start.group_name, name, getattr(value, value.WhichOneof("kind")), sep="\t")
+        end = metadata.parse_session_end_info_plugin_data(contents[metadata.SESSION_END_INFO_TAG])
+        print(run, "status", end.status, end.end_time_secs, sep="\t")
 
 
 def serve(folder, expected):

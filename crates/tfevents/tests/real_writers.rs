@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use trainyard_tfevents::{Datum, FileWriter, Folder, Kind, Overlap, Reader, Run, Stamp, State, What};
+use trainyard_tfevents::{Datum, Ending, FileWriter, Folder, Hparam, Kind, Overlap, Reader, Run, Stamp, State, What};
 
 /// A point as `real_writers.py` prints it: run, tag, step, and the bits of wall time and value.
 type Printed = (String, String, i64, String, String);
@@ -155,29 +155,52 @@ fn tensorboard_reads_what_we_write() {
     for step in -2..200 {
         writer.scalar("Loss / Policy loss (größe)", stamp(step), step as f32 / 7.0).unwrap();
         writer.tensor_scalar("tensor", stamp(step), -step as f32 / 7.0).unwrap();
+        writer.exact_scalar("exact", stamp(step), step as f64 / 7.0).unwrap();
         writer.scalars(stamp(step * 1_000_000_007), [("x", f32::INFINITY), ("y", f32::NAN), ("z", -0.0)]).unwrap();
     }
     writer.text("notes", stamp(3), "**größe** 🤖").unwrap();
+    let values = [("lr".to_owned(), Hparam::Number(0.1)), ("task".to_owned(), Hparam::Text("größe".to_owned()))];
+    writer.hparams(stamp(0), "a group", &values).unwrap();
+    writer.hparams_end(stamp(200), Ending::Success).unwrap();
     writer.sync().unwrap();
     let lines = output_of(script(&python, "read", path.path()));
     let folder = polled(path.path(), Overlap::Declared);
-    assert_eq!(points_of(&folder), points_in(&lines));
-    assert_eq!(points_of(&folder).len(), 202 * 5);
-    assert_eq!(kinds_of(&folder), kinds_in(&lines));
+    let series = folder.run("a/b").unwrap().series("exact").unwrap();
+    assert!(series.iter().all(|point| point.value == point.step as f64 / 7.0), "we lose nothing");
+    // TensorBoard sees what single precision holds.
+    let single = |(run, tag, step, time, value): Printed| {
+        let value = if tag == "exact" { bits(f64::from(step as f32 / 7.0)) } else { value };
+        (run, tag, step, time, value)
+    };
+    let seen = |folder: &Folder| points_of(folder).into_iter().map(single).collect::<Vec<_>>();
+    assert_eq!(seen(&folder), points_in(&lines));
+    assert_eq!(points_of(&folder).len(), 202 * 6);
+    let mut kinds = kinds_of(&folder);
+    kinds.retain(|[_, _, kind]| kind != "Hparams");
+    assert_eq!(kinds, kinds_in(&lines));
+    let told = output_of(script(&python, "hparams", path.path()));
+    assert_eq!(
+        told,
+        [
+            ["a/b", "a group", "lr", "0.1"],
+            ["a/b", "a group", "task", "größe"],
+            ["a/b", "status", "1", "1750000066.6666667"]
+        ]
+    );
     let text: String = "**größe** 🤖".bytes().map(|byte| format!("{byte:02x}")).collect();
     assert!(lines.iter().any(|line| line.last() == Some(&text)), "{lines:?}");
     assert_eq!(texts_in(&file), ["**größe** 🤖"]);
 
     let mut serve = script(&python, "serve", path.path());
-    serve.arg("1010");
-    assert_eq!(points_of(&folder), points_in(&output_of(serve)));
+    serve.arg("1212");
+    assert_eq!(seen(&folder), points_in(&output_of(serve)));
 
     // A restart, declared.
     let (mut writer, _) = FileWriter::create(path.path().join("a/b")).unwrap();
     writer.session_start(stamp(100)).unwrap();
     writer.flush().unwrap();
     let lines = output_of(script(&python, "read", path.path()));
-    let mut points = points_of(&polled(path.path(), Overlap::Declared));
+    let mut points = seen(&polled(path.path(), Overlap::Declared));
     assert!(points.iter().all(|(_, _, step, ..)| *step < 100), "{points:?}");
     // EventAccumulator leaves tensors as they are.
     points.retain(|(_, tag, ..)| tag != "tensor");

@@ -64,7 +64,7 @@ fn first(block: &[u8]) -> Option<(Record<'_>, &[u8])> {
 
 /// Whether it is worth the time: bytes that are all equally frequent are compressed or encrypted already.
 pub fn looks_compressible(bytes: &[u8]) -> bool {
-    const SAMPLE: usize = 4096;
+    const SAMPLE: usize = 1024;
     let middle = bytes.len().saturating_sub(SAMPLE) / 2;
     let sample = bytes.get(middle..).unwrap_or_default();
     let sample = sample.get(..SAMPLE).unwrap_or(sample);
@@ -83,35 +83,33 @@ pub fn looks_compressible(bytes: &[u8]) -> bool {
     squares > (length * length / 256 + length) * 5 / 4
 }
 
-/// Packs blocks; keeps the compressor's memory from one to the next.
+/// Packs blocks; keeps its memory from one to the next.
 pub struct Packer {
     compressor: zstd::bulk::Compressor<'static>,
+    small: Vec<u8>,
 }
 
 impl Packer {
     pub fn new() -> io::Result<Self> {
-        Ok(Self { compressor: zstd::bulk::Compressor::new(1)? })
+        Ok(Self { compressor: zstd::bulk::Compressor::new(1)?, small: Vec::new() })
     }
 
     pub fn pack(&mut self, lane: u8, block: &[u8], worth: Worth) -> io::Result<Vec<u8>> {
-        let length = u32::try_from(block.len()).unwrap_or(u32::MAX).to_le_bytes();
-        let mut packed = vec![lane, ZSTD];
-        packed.extend_from_slice(&length);
-        if worth == Worth::Compressing {
-            let mut small = vec![0; block.len()];
-            // It does not fit where it would not get smaller.
-            if let Ok(size) = self.compressor.compress_to_buffer(block, &mut small)
-                && size < block.len() - block.len() / 16
-            {
-                packed.extend_from_slice(small.get(..size).unwrap_or_default());
-                return Ok(packed);
-            }
-        }
-        packed.extend_from_slice(block);
-        if let Some(form) = packed.get_mut(1) {
-            *form = RAW;
-        }
+        let is_small = worth == Worth::Compressing && self.compress(block);
+        let (form, bytes) = if is_small { (ZSTD, self.small.as_slice()) } else { (RAW, block) };
+        let mut packed = Vec::with_capacity(HEADER + bytes.len());
+        packed.extend_from_slice(&[lane, form]);
+        packed.extend_from_slice(&u32::try_from(block.len()).unwrap_or(u32::MAX).to_le_bytes());
+        packed.extend_from_slice(bytes);
         Ok(packed)
+    }
+
+    /// Whether it got smaller; where it does not even fit, it did not.
+    fn compress(&mut self, block: &[u8]) -> bool {
+        self.small.clear();
+        self.small.reserve(block.len());
+        let size = self.compressor.compress_to_buffer(block, &mut self.small);
+        size.is_ok_and(|size| size < block.len() - block.len() / 16)
     }
 }
 
@@ -125,28 +123,31 @@ pub fn lane(packed: &[u8]) -> u8 {
     packed.first().copied().unwrap_or(0)
 }
 
-/// Unpacks blocks, with at most [`BLOCK`] bytes each whatever they claim.
+/// Unpacks blocks, with at most [`BLOCK`] bytes each whatever they claim; keeps its memory from one to the next.
 pub struct Unpacker {
     decompressor: zstd::bulk::Decompressor<'static>,
+    block: Vec<u8>,
 }
 
 impl Unpacker {
     pub fn new() -> io::Result<Self> {
-        Ok(Self { decompressor: zstd::bulk::Decompressor::new()? })
+        Ok(Self { decompressor: zstd::bulk::Decompressor::new()?, block: Vec::new() })
     }
 
-    pub fn unpack(&mut self, mut packed: Vec<u8>) -> io::Result<Vec<u8>> {
+    pub fn unpack<'a>(&'a mut self, packed: &'a [u8]) -> io::Result<&'a [u8]> {
         let (&[_, form, a, b, c, d], bytes) = packed.split_first_chunk::<HEADER>().ok_or_else(damaged)?;
         let length = usize::try_from(u32::from_le_bytes([a, b, c, d])).unwrap_or(usize::MAX);
         if length > BLOCK + RECORD {
             return Err(damaged());
         }
         let block = match form {
-            RAW => {
-                packed.drain(..HEADER);
-                packed
+            RAW => bytes,
+            ZSTD => {
+                self.block.clear();
+                self.block.reserve_exact(length);
+                self.decompressor.decompress_to_buffer(bytes, &mut self.block).map_err(|_| damaged())?;
+                self.block.as_slice()
             }
-            ZSTD => self.decompressor.decompress(bytes, length).map_err(|_| damaged())?,
             _ => return Err(damaged()),
         };
         if block.len() == length { Ok(block) } else { Err(damaged()) }
@@ -189,8 +190,8 @@ mod tests {
             for worth in [Worth::Compressing, Worth::SendingAsIs] {
                 let packed = Packer::new().unwrap().pack(5, &block, worth).unwrap();
                 prop_assert_eq!(lane(&packed), 5);
-                let again = Unpacker::new().unwrap().unpack(packed).unwrap();
-                let found: Vec<Vec<u8>> = records(&again).map(|record| record.unwrap().bytes.to_vec()).collect();
+                let mut unpacker = Unpacker::new().unwrap();
+                let found: Vec<Vec<u8>> = records(unpacker.unpack(&packed).unwrap()).map(|record| record.unwrap().bytes.to_vec()).collect();
                 prop_assert_eq!(&found, &parts);
             }
         }
@@ -198,9 +199,9 @@ mod tests {
         #[test]
         fn hostile_blocks_are_errors(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut unpacker = Unpacker::new().unwrap();
-            if let Ok(block) = unpacker.unpack(bytes) {
+            if let Ok(block) = unpacker.unpack(&bytes) {
                 prop_assert!(block.len() <= BLOCK + RECORD);
-                prop_assert!(records(&block).count() < 1000);
+                prop_assert!(records(block).count() < 1000);
             }
         }
     }

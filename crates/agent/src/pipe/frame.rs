@@ -3,6 +3,7 @@
 //! Lengths are bounded and memory is taken as bytes arrive: a hostile peer causes an error, not an allocation.
 
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 
 /// A head is text: names, not contents.
 pub const HEAD_MOST: usize = 16 << 20;
@@ -42,6 +43,12 @@ impl Tag {
     }
 }
 
+/// Lets a pipe hold several blocks, so that neither end waits for the other at each of them. Whoever may not have as
+/// much keeps what there is.
+pub fn widen(pipe: impl AsFd) {
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, 1 << 20);
+}
+
 pub fn write(out: &mut impl Write, tag: Tag, bytes: &[u8]) -> io::Result<()> {
     out.write_all(&header(tag, bytes.len())?)?;
     out.write_all(bytes)
@@ -70,8 +77,11 @@ pub fn read(input: &mut impl Read) -> io::Result<Option<(Tag, Vec<u8>)>> {
     if length > tag.most() {
         return Err(wrong("what arrives is longer than it may be"));
     }
-    let mut bytes = Vec::with_capacity(length.min(1 << 20));
-    input.take(length as u64).read_to_end(&mut bytes)?;
+    // A block at once, without a copy in between; what is longer as it arrives.
+    let mut bytes = vec![0; length.min(1 << 20)];
+    input.read_exact(&mut bytes)?;
+    let rest = (length - bytes.len()) as u64;
+    input.take(rest).read_to_end(&mut bytes)?;
     if bytes.len() < length {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use trainyard_core::id::{Digest, RunId};
 
+use crate::depot::ImageName;
 use crate::tail;
 
 /// Both ends must agree; an agent of another number is not spoken to.
@@ -60,9 +61,29 @@ pub enum Request {
         snapshot: Digest,
         size: u64,
     },
+    /// The same, but the body holds the [`super::edit::Edit`]s that make the manifest of that of `base`. Where those do not
+    /// lead to it, the answer is that it is not there.
+    OfferEdits {
+        snapshot: Digest,
+        base: Digest,
+        size: u64,
+    },
     /// The body holds blocks. Afterwards the snapshot that was offered is published if nothing of it is missing.
     Put {
         snapshot: Digest,
+    },
+    /// Whether the image is here, whole.
+    HasImage {
+        image: ImageName,
+    },
+    /// The body holds the list of the image's chunks; see [`super::image`]. What other images here have of it is put in its
+    /// place before the answer ends.
+    OfferImage {
+        image: ImageName,
+    },
+    /// The body holds chunks. Afterwards the image that was offered is published if nothing of it is missing.
+    PutImage {
+        image: ImageName,
     },
     /// Logs of runs, `most` bytes of each.
     Logs {
@@ -120,6 +141,8 @@ pub enum Answer {
         bytes: u64,
         free: u64,
     },
+    /// The body holds [`super::image::News`], one in each frame; the last ones say what is missing.
+    Assembling,
     /// `wrong` are blobs whose bytes were not what their name says: they changed since they were named.
     Stored {
         published: bool,

@@ -3,12 +3,15 @@
 //!
 //! [`frame`] bounds what a peer can make us hold, [`message`] is what is said, [`serve`] is the agent's side.
 
+mod blobs;
 pub mod block;
+pub mod edit;
 pub mod fetch;
 mod files;
 pub mod frame;
+pub mod image;
 pub mod message;
 mod outputs;
 mod run;
 pub mod serve;
-mod store;
+pub(crate) mod store;

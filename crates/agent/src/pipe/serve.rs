@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use trainyard_core::id::Digest;
 
+use super::blobs::named;
 use super::frame::{self, Body, Tag};
+use super::image::{self, Arrival, News};
 use super::message::{Answer, Hello, PROTOCOL, ReadLog, Request};
 use super::store::{self, Offer};
 use super::{fetch, files, outputs, run};
@@ -25,12 +27,21 @@ const LOG_MOST: u64 = 16 << 20;
 pub fn serve(depot: &Path, marker: &str) -> io::Result<()> {
     let depot = prepare(depot)?;
     let input = rustix::stdio::stdin();
+    frame::widen(input);
     let output = std::fs::File::from(rustix::stdio::stdout().try_clone_to_owned()?);
     let mut output = BufWriter::with_capacity(1 << 16, output);
     greet(&depot, marker, &mut output)?;
     let input_file = std::fs::File::from(input.try_clone_to_owned()?);
-    Server { depot, offer: None, peer: Some(input.as_fd()) }
+    Server { depot, offer: None, arrival: None, peer: Some(input.as_fd()) }
         .answer_all(&mut BufReader::with_capacity(1 << 16, input_file), &mut output)
+}
+
+/// The same for requests in a file, with the answers to another.
+pub fn answer_file(depot: &Path, requests: &Path, answers: &Path) -> io::Result<()> {
+    let depot = prepare(depot)?;
+    let mut input = BufReader::with_capacity(1 << 16, std::fs::File::open(requests)?);
+    let mut output = BufWriter::with_capacity(1 << 16, std::fs::File::create(answers)?);
+    Server { depot, offer: None, arrival: None, peer: None }.answer_all(&mut input, &mut output)
 }
 
 /// Whether the running program has this hash: what was sent here arrived whole.
@@ -65,6 +76,7 @@ fn greet(depot: &Beneath, marker: &str, output: &mut impl Write) -> io::Result<(
 struct Server<'a> {
     depot: Beneath,
     offer: Option<Offer>,
+    arrival: Option<Arrival>,
     /// Our input, to see while a program runs that nobody waits for it any more.
     peer: Option<BorrowedFd<'a>>,
 }
@@ -142,16 +154,14 @@ impl Server<'_> {
                 say(output, &Answer::Has { there }, &[]).map_err(Fault::Within)
             }
             Request::Offer { snapshot, size } => {
-                let depot = self.place();
-                let offer = self.offer.insert(Offer::read(&depot, &snapshot, size, body)?);
-                if offer.lacking().is_empty() {
-                    offer.publish(&depot)?;
+                let offer = Offer::read(&self.place(), &snapshot, size, body)?;
+                self.answer_offer(offer, output)
+            }
+            Request::OfferEdits { snapshot, base, size } => {
+                match Offer::from_edits(&self.place(), &snapshot, &base, size, body)? {
+                    Some(offer) => self.answer_offer(offer, output),
+                    None => say(output, &Answer::Has { there: false }, &[]).map_err(Fault::Within),
                 }
-                let (free, _) = files::space(&self.depot)?;
-                let (blobs, bytes) = (offer.lacking().len() as u64, offer.lacking().values().sum());
-                let head = Answer::Missing { blobs, bytes, free };
-                let names: Vec<u8> = offer.lacking().keys().filter_map(raw).flatten().collect();
-                say(output, &head, &[&names]).map_err(Fault::Within)
             }
             Request::Logs { wanted, most } => {
                 let depot = self.place();
@@ -172,14 +182,53 @@ impl Server<'_> {
                 fetch::fetch(&self.depot, &files, output).map_err(Fault::Within)?;
                 frame::write(output, Tag::End, &[]).map_err(Fault::Within)
             }
+            Request::HasImage { image } => {
+                let there = image::has(&self.place(), &image);
+                say(output, &Answer::Has { there }, &[]).map_err(Fault::Within)
+            }
+            Request::OfferImage { image } => {
+                self.arrival = None;
+                let arrival = Arrival::begin(&self.place(), image, body)?;
+                frame::write(output, Tag::Head, &serde_json::to_vec(&Answer::Assembling).map_err(io::Error::from)?)?;
+                let mut tell = |news: News<'_>| {
+                    frame::write(output, Tag::Body, &news.encode())?;
+                    output.flush()
+                };
+                let arrival = arrival.assemble(&mut tell).map_err(Fault::Within)?;
+                self.arrival = Some(arrival);
+                frame::write(output, Tag::End, &[]).map_err(Fault::Within)
+            }
+            Request::PutImage { image } => {
+                let arrival = self.arrival.as_mut().filter(|arrival| *arrival.image() == image);
+                let arrival = arrival.ok_or_else(|| io::Error::other("the image was not offered"))?;
+                let published = arrival.take(body)?;
+                say(output, &Answer::Stored { published, wrong: Vec::new() }, &[]).map_err(Fault::Within)
+            }
             Request::Put { snapshot } => {
                 let depot = self.place();
-                let wrong = store::put(&depot, body)?;
+                let stored = store::put(&depot, body)?;
                 let offer = self.offer.as_mut().filter(|offer| *offer.digest() == snapshot);
-                let published = offer.map_or(Ok(false), |offer| offer.publish(&depot))?;
+                let publish = |offer: &mut Offer| {
+                    offer.note(&stored.whole);
+                    offer.publish(&depot)
+                };
+                let published = offer.map_or(Ok(false), publish)?;
+                let wrong = stored.wrong.iter().copied().map(named).collect();
                 say(output, &Answer::Stored { published, wrong }, &[]).map_err(Fault::Within)
             }
         }
+    }
+
+    fn answer_offer(&mut self, offer: Offer, output: &mut impl Write) -> Result<(), Fault> {
+        let depot = self.place();
+        let offer = self.offer.insert(offer);
+        if offer.lacking().is_empty() {
+            offer.publish(&depot)?;
+        }
+        let (free, _) = files::space(&self.depot)?;
+        let (blobs, bytes) = (offer.lacking().len() as u64, offer.lacking().values().sum());
+        let names: Vec<u8> = offer.lacking().keys().filter_map(raw).flatten().collect();
+        say(output, &Answer::Missing { blobs, bytes, free }, &[&names]).map_err(Fault::Within)
     }
 
     fn place(&self) -> Depot {

@@ -1,29 +1,34 @@
 //! Blobs and snapshots that arrive: verified as they come, each published whole. What arrived whole before a cut stays.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::fs::{AtFlags, FileType};
 use trainyard_core::id::Digest;
 
+use super::blobs::{Begun, Blobs, named};
 use super::block::{self, Record, Unpacker};
+use super::edit::{self, Edit};
 use super::frame::Body;
 use super::message::is_digest;
+use crate::beneath::Facts;
+use crate::crew::{hands, share};
 use crate::depot::Depot;
 use crate::disk::{Durability, replace};
-use crate::snapshot::{Kind, Manifest};
+use crate::snapshot::{Entry, Kind, Manifest};
 
 /// A manifest of a million files; more is no project.
 const MANIFEST_MOST: usize = 256 << 20;
 /// Of the compressor's memory, as a power of two: what a hostile peer can make us take.
 const WINDOW: u32 = 23;
 /// Blocks that wait for one lane.
-const WAITING: usize = 4;
+const WAITING: usize = 8;
+/// Below this a second thread that looks for blobs costs more than it brings.
+const WORTH_A_THREAD: usize = 500;
 
 /// A snapshot that the other side wants to be here.
 #[derive(Debug)]
@@ -36,25 +41,37 @@ pub(super) struct Offer {
 
 impl Offer {
     pub(super) fn read(depot: &Depot, digest: &Digest, size: u64, packed: &mut impl Read) -> io::Result<Self> {
-        let size =
-            usize::try_from(size).ok().filter(|size| *size <= MANIFEST_MOST).ok_or_else(|| refused("too large"))?;
-        let mut bytes = Vec::new();
-        // One byte more than promised shows that the promise was wrong.
-        let mut decoder = zstd::stream::read::Decoder::new(packed)?;
-        decoder.window_log_max(WINDOW)?;
-        decoder.take(size as u64 + 1).read_to_end(&mut bytes)?;
+        let bytes = unpack(size, packed)?;
         let manifest = Manifest::parse(&bytes, digest).map_err(|error| refused(&error.to_string()))?;
-        let mut blobs = BTreeMap::new();
-        for entry in manifest.entries {
-            if let Kind::File { blob, size, .. } = entry.kind {
-                if !is_digest(&blob) {
-                    return Err(refused("a blob has no proper name"));
-                }
-                blobs.insert(blob, size);
-            }
+        Self::new(depot, digest, bytes, manifest.entries)
+    }
+
+    /// From a snapshot that is here. What both have was here when that one was published, and nobody cleans it away
+    /// while that one is fresh. `None` if the way does not lead there.
+    pub(super) fn from_edits(
+        depot: &Depot,
+        digest: &Digest,
+        base: &Digest,
+        size: u64,
+        packed: &mut impl Read,
+    ) -> io::Result<Option<Self>> {
+        let edits: Vec<Edit> = serde_json::from_slice(&unpack(size, packed)?)?;
+        let Some(old) = text(depot, base) else { return Ok(None) };
+        let made = edit::apply(&old, &edits, MANIFEST_MOST);
+        let made = made.ok().filter(|(bytes, _)| blake3::hash(bytes).to_hex().as_str() == digest.0);
+        made.map(|(bytes, entries)| Self::new(depot, digest, bytes, entries)).transpose()
+    }
+
+    fn new(depot: &Depot, digest: &Digest, bytes: Vec<u8>, entries: Vec<Entry>) -> io::Result<Self> {
+        let blobs = entries.into_iter().filter_map(|entry| match entry.kind {
+            Kind::File { blob, size, .. } => Some((blob, size)),
+            Kind::Folder | Kind::Link { .. } => None,
+        });
+        let mut offer = Self { digest: digest.clone(), bytes, lacking: blobs.collect() };
+        if !offer.lacking.keys().all(is_digest) {
+            return Err(refused("a blob has no proper name"));
         }
-        let mut offer = Self { digest: digest.clone(), bytes, lacking: blobs };
-        offer.look(depot);
+        offer.look(depot)?;
         Ok(offer)
     }
 
@@ -63,14 +80,25 @@ impl Offer {
     }
 
     /// A blob of another length is one that a power cut left short.
-    fn look(&mut self, depot: &Depot) {
-        self.lacking.retain(|digest, size| {
-            let path = depot.blob(digest);
-            !std::fs::symlink_metadata(&path).is_ok_and(|data| {
-                keep_fresh(&path, &data);
-                data.is_file() && data.len() == *size
-            })
-        });
+    fn look(&mut self, depot: &Depot) -> io::Result<()> {
+        let Ok(folder) = File::open(depot.blobs()) else { return Ok(()) };
+        let blobs: Vec<(&Digest, &u64)> = self.lacking.iter().collect();
+        let there = share(&blobs, hands(blobs.len() / WORTH_A_THREAD), |(digest, size)| {
+            let found = rustix::fs::statat(&folder, Depot::blob_name(digest), AtFlags::SYMLINK_NOFOLLOW);
+            let Ok(facts) = found.map(Facts::from) else { return Ok(false) };
+            keep_fresh(facts.modified, || depot.blob(digest));
+            Ok::<_, io::Error>(facts.kind == FileType::RegularFile && facts.size == **size)
+        })?;
+        let mut there = there.into_iter();
+        self.lacking.retain(|_, _| there.next() != Some(true));
+        Ok(())
+    }
+
+    /// What was stored whole a moment ago need not be looked for.
+    pub(super) fn note(&mut self, stored: &HashSet<[u8; 32]>) {
+        for digest in stored {
+            self.lacking.remove(&named(*digest));
+        }
     }
 
     pub(super) fn lacking(&self) -> &BTreeMap<Digest, u64> {
@@ -80,7 +108,7 @@ impl Offer {
     /// The manifest last, so that a snapshot that is there is whole. Blobs are not synced, so syncing the manifest would
     /// promise nothing; after a power cut its hash and their lengths tell what must be sent again.
     pub(super) fn publish(&mut self, depot: &Depot) -> io::Result<bool> {
-        self.look(depot);
+        self.look(depot)?;
         if !self.lacking.is_empty() {
             return Ok(false);
         }
@@ -90,48 +118,91 @@ impl Offer {
     }
 }
 
+fn unpack(size: u64, packed: &mut impl Read) -> io::Result<Vec<u8>> {
+    let size = usize::try_from(size).ok().filter(|size| *size <= MANIFEST_MOST).ok_or_else(|| refused("too large"))?;
+    let mut bytes = Vec::new();
+    // One byte more than promised shows that the promise was wrong.
+    let mut decoder = zstd::stream::read::Decoder::new(packed)?;
+    decoder.window_log_max(WINDOW)?;
+    decoder.take(size as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A snapshot that came in files: its manifest under zstd, and its blobs as they are sent over a pipe. What is here
+/// already is not looked at again.
+pub(crate) fn take_in(depot: &Depot, digest: &Digest, manifest: &Path, blobs: &[PathBuf]) -> io::Result<()> {
+    if has(depot, digest) {
+        return Ok(());
+    }
+    let mut offer = Offer::read(depot, digest, MANIFEST_MOST as u64, &mut File::open(manifest)?)?;
+    if !offer.lacking.is_empty() {
+        for path in blobs {
+            let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
+            offer.note(&put(depot, &mut Body::new(&mut file))?.whole);
+        }
+    }
+    if offer.publish(depot)? { Ok(()) } else { Err(refused("not all of it arrived")) }
+}
+
 /// Whoever asks is about to use it.
 pub(super) fn has(depot: &Depot, digest: &Digest) -> bool {
+    text(depot, digest).is_some()
+}
+
+fn text(depot: &Depot, digest: &Digest) -> Option<Vec<u8>> {
+    let text = is_digest(digest).then(|| Manifest::text(depot, digest)).flatten()?;
     let path = depot.snapshot(digest);
-    let is_there = is_digest(digest) && Manifest::read(depot, digest).is_ok();
-    if let (true, Ok(data)) = (is_there, std::fs::symlink_metadata(&path)) {
-        keep_fresh(&path, &data);
+    if let Ok(found) = rustix::fs::lstat(&path) {
+        keep_fresh(Facts::from(found).modified, || path);
     }
-    is_there
+    Some(text)
 }
 
 /// What nobody needs is left alone for an hour by those who clean; what is used again says so long before.
 const FRESH: Duration = Duration::from_secs(1200);
 
-fn keep_fresh(path: &Path, data: &std::fs::Metadata) {
-    let is_stale = data.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > FRESH));
-    if is_stale && let Ok(file) = File::open(path) {
+pub(super) fn keep_fresh(modified: i64, path: impl FnOnce() -> PathBuf) {
+    let modified = UNIX_EPOCH + Duration::from_nanos(u64::try_from(modified).unwrap_or(0));
+    let is_stale = modified.elapsed().is_ok_and(|age| age > FRESH);
+    if is_stale && let Ok(file) = File::open(path()) {
         // Not ours: then its owner is the one who cleans.
         drop(file.set_modified(SystemTime::now()));
     }
 }
 
-/// Stores what arrives. The answer names blobs whose bytes were not what their name says.
-pub(super) fn put(depot: &Depot, body: &mut Body<'_, impl Read>) -> io::Result<Vec<Digest>> {
-    let wrong = Mutex::new(BTreeSet::new());
+/// What became of blobs that arrived.
+#[derive(Debug, Default)]
+pub(super) struct Stored {
+    pub(super) whole: HashSet<[u8; 32]>,
+    /// Their bytes were not what their name says.
+    pub(super) wrong: BTreeSet<[u8; 32]>,
+}
+
+/// Stores what arrives.
+pub(super) fn put(depot: &Depot, body: &mut Body<'_, impl Read>) -> io::Result<Stored> {
+    let blobs = Blobs::new(depot);
     let lanes = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 4);
     std::thread::scope(|scope| {
         let (senders, workers): (Vec<_>, Vec<_>) = (0..lanes)
             .map(|_| {
                 let (sender, blocks) = sync_channel(WAITING);
-                let wrong = &wrong;
-                (sender, scope.spawn(move || Lane::new(depot, wrong)?.store(&blocks)))
+                let blobs = &blobs;
+                (sender, scope.spawn(move || Lane::new(blobs).store(&blocks)))
             })
             .unzip();
         let read = hand_out(body, &senders);
         drop(senders);
         let failed = |_| io::Error::other("a thread of the agent failed");
-        let stored: io::Result<Vec<()>> =
-            workers.into_iter().map(|worker| worker.join().map_err(failed).flatten()).collect();
-        // A lane that failed, as on a full disk, says more than the reader it left alone.
-        stored.and(read)
-    })?;
-    Ok(wrong.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect())
+        let mut all = Stored::default();
+        // All are waited for. One that failed, as on a full disk, says more than the reader it left alone.
+        let stored: Vec<_> = workers.into_iter().map(|worker| worker.join().map_err(failed).flatten()).collect();
+        for stored in stored {
+            let stored = stored?;
+            all.whole.extend(stored.whole);
+            all.wrong.extend(stored.wrong);
+        }
+        read.map(|()| all)
+    })
 }
 
 fn hand_out(body: &mut Body<'_, impl Read>, lanes: &[SyncSender<Vec<u8>>]) -> io::Result<()> {
@@ -146,28 +217,27 @@ fn hand_out(body: &mut Body<'_, impl Read>, lanes: &[SyncSender<Vec<u8>>]) -> io
 
 /// One thread that unpacks, verifies and writes.
 struct Lane<'a> {
-    depot: &'a Depot,
-    wrong: &'a Mutex<BTreeSet<Digest>>,
-    unpacker: Unpacker,
-    begun: HashMap<[u8; 32], Begun>,
+    blobs: &'a Blobs<'a>,
+    growing: HashMap<[u8; 32], Growing<'a>>,
+    stored: Stored,
 }
 
 /// A blob of which more is to come.
-struct Begun {
-    file: Temporary,
+struct Growing<'a> {
+    begun: Begun<'a>,
     hasher: blake3::Hasher,
     written: u64,
 }
 
 impl<'a> Lane<'a> {
-    fn new(depot: &'a Depot, wrong: &'a Mutex<BTreeSet<Digest>>) -> io::Result<Self> {
-        Ok(Self { depot, wrong, unpacker: Unpacker::new()?, begun: HashMap::new() })
+    fn new(blobs: &'a Blobs<'a>) -> Self {
+        Self { blobs, growing: HashMap::new(), stored: Stored::default() }
     }
 
-    fn store(mut self, blocks: &Receiver<Vec<u8>>) -> io::Result<()> {
+    fn store(mut self, blocks: &Receiver<Vec<u8>>) -> io::Result<Stored> {
+        let mut unpacker = Unpacker::new()?;
         for packed in blocks {
-            let block = self.unpacker.unpack(packed)?;
-            for record in block::records(&block) {
+            for record in block::records(unpacker.unpack(&packed)?) {
                 let record = record?;
                 if record.offset == 0 && record.bytes.len() as u64 == record.total {
                     self.whole(&record)?;
@@ -176,104 +246,43 @@ impl<'a> Lane<'a> {
                 }
             }
         }
-        Ok(())
+        Ok(self.stored)
     }
 
-    fn whole(&self, record: &Record<'_>) -> io::Result<()> {
-        let digest = named(record.digest);
+    fn whole(&mut self, record: &Record<'_>) -> io::Result<()> {
         if *blake3::hash(record.bytes).as_bytes() != record.digest {
-            self.refuse(digest);
+            self.stored.wrong.insert(record.digest);
             return Ok(());
         }
-        let blob = self.depot.blob(&digest);
-        let mut file = Temporary::beside(&blob)?;
-        file.file.write_all(record.bytes)?;
-        file.publish(&blob)
+        self.blobs.put(record.digest, record.bytes)?;
+        self.stored.whole.insert(record.digest);
+        Ok(())
     }
 
     fn piece(&mut self, record: &Record<'_>) -> io::Result<()> {
-        let digest = named(record.digest);
         if record.offset == 0 {
-            let file = Temporary::beside(&self.depot.blob(&digest))?;
-            self.begun.insert(record.digest, Begun { file, hasher: blake3::Hasher::new(), written: 0 });
+            let begun = self.blobs.begin(record.digest)?;
+            self.growing.insert(record.digest, Growing { begun, hasher: blake3::Hasher::new(), written: 0 });
         }
-        let begun = self.begun.get_mut(&record.digest).filter(|begun| begun.written == record.offset);
-        let Some(begun) = begun else { return Err(refused("a piece of a file arrived out of order")) };
-        begun.file.file.write_all(record.bytes)?;
-        begun.hasher.update(record.bytes);
-        begun.written += record.bytes.len() as u64;
-        if begun.written < record.total {
+        let growing = self.growing.get_mut(&record.digest).filter(|growing| growing.written == record.offset);
+        let Some(growing) = growing else { return Err(refused("a piece of a file arrived out of order")) };
+        growing.begun.file.write_all(record.bytes)?;
+        growing.hasher.update(record.bytes);
+        growing.written += record.bytes.len() as u64;
+        if growing.written < record.total {
             return Ok(());
         }
-        let Some(begun) = self.begun.remove(&record.digest) else { return Ok(()) };
-        if *begun.hasher.finalize().as_bytes() == record.digest {
-            return begun.file.publish(&self.depot.blob(&digest));
+        let Some(growing) = self.growing.remove(&record.digest) else { return Ok(()) };
+        if *growing.hasher.finalize().as_bytes() != record.digest {
+            self.stored.wrong.insert(record.digest);
+            return Ok(());
         }
-        self.refuse(digest);
-        Ok(())
-    }
-
-    fn refuse(&self, digest: Digest) {
-        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).insert(digest);
-    }
-}
-
-fn named(digest: [u8; 32]) -> Digest {
-    Digest(blake3::Hash::from_bytes(digest).to_hex().to_string())
-}
-
-/// A file that is gone unless it is published.
-struct Temporary {
-    file: File,
-    path: PathBuf,
-    published: bool,
-}
-
-impl Temporary {
-    fn beside(blob: &Path) -> io::Result<Self> {
-        use std::sync::atomic::{AtomicU64, Ordering};
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = blob.with_extension(format!("{}-{count}-{:08x}.tmp", std::process::id(), mark()));
-        let open = || File::options().write(true).create_new(true).mode(0o444).open(&path);
-        let file = match open() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs_err::create_dir_all(blob.parent().unwrap_or(blob))?;
-                open()
-            }
-            other => other,
-        };
-        let file = file.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
-        Ok(Self { file, path, published: false })
-    }
-
-    fn publish(mut self, blob: &Path) -> io::Result<()> {
-        fs_err::rename(&self.path, blob)?;
-        self.published = true;
+        growing.begun.publish()?;
+        self.stored.whole.insert(record.digest);
         Ok(())
     }
 }
 
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.published {
-            drop(std::fs::remove_file(&self.path));
-        }
-    }
-}
-
-/// Tells this process from one with the same number on another machine that shares the disk.
-fn mark() -> u32 {
-    static MARK: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
-    *MARK.get_or_init(|| {
-        let now = SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let hash = blake3::hash(format!("{host} {}", now.as_nanos()).as_bytes());
-        let [a, b, c, d, ..] = *hash.as_bytes();
-        u32::from_le_bytes([a, b, c, d])
-    })
-}
-
-fn refused(why: &str) -> io::Error {
+pub(super) fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("the snapshot is refused: {why}"))
 }

@@ -39,7 +39,7 @@ impl Place {
     }
 
     fn parcel(&self, id: &str, source: char, runs: &[u32]) {
-        let job: trainyard_core::spec::JobSpec = {
+        let job: JobSpec = {
             let text = "[jobs.a]\ncommand = ['true']\n".to_owned();
             let layer = trainyard_core::spec::Layer { name: "file".to_owned(), text };
             trainyard_core::spec::load(&[layer], &[], "p").unwrap().config.jobs.remove("a").unwrap()
@@ -49,6 +49,7 @@ impl Place {
             name: number.to_string(),
             seed: None,
             params: Default::default(),
+            from: None,
             run: Run::new(Policy { attempts: 1, on: Vec::new() }, Instant(0)),
         };
         let parcel = Parcel {
@@ -78,6 +79,7 @@ impl Place {
         let wish = Wish {
             going: going.iter().map(|number| run(*number)).collect(),
             keep: keep.iter().map(|letter| digest(*letter)).collect(),
+            images: [image('e')].into(),
         };
         let name = |item: Item| {
             let name = item.path.file_name().unwrap().to_string_lossy().into_owned();
@@ -119,13 +121,32 @@ fn only_what_nobody_refers_to_goes() {
     assert_eq!(planned, gone);
 }
 
+fn image(letter: char) -> ImageName {
+    ImageName::parse(&format!("{}.sif", digest(letter).0)).unwrap()
+}
+
+#[test]
+fn images_that_nobody_needs_go_with_what_lies_beside_them() {
+    let place = Place::new();
+    for letter in ['e', 'f'] {
+        for ending in ["", ".chunks", ".part"] {
+            place.write(&format!("images/{}{ending}", image(letter)), "");
+        }
+    }
+    assert_eq!(place.plan(&[], &[]), Vec::<String>::new(), "they may be on their way");
+    place.age();
+    let mut gone = place.plan(&[], &[]);
+    gone.sort();
+    assert_eq!(gone, ["Image art", "Image nks", "Image sif"]);
+}
+
 #[test]
 fn a_parcel_goes_with_the_last_of_its_runs() {
     let place = Place::new();
     place.parcel("y1", 'a', &[1, 2]);
     place.write("runs/019a0000-0000-7000-8000-000000000001/work/x", "");
     place.age();
-    let wish = |number: u32| Wish { going: [run(number)].into(), keep: BTreeSet::new() };
+    let wish = |number: u32| Wish { going: [run(number)].into(), ..Wish::default() };
     carry_out(&place.depot, &wish(1)).unwrap();
     assert!(!place.depot.run(run(1)).path().exists() && place.depot.parcel("y1").exists());
     carry_out(&place.depot, &wish(2)).unwrap();
@@ -155,7 +176,7 @@ fn a_run_that_is_at_work_stays_whatever_is_believed_elsewhere() {
     let text = serde_json::to_string(&SiteState { run: state, ends: None }).unwrap();
     fs_err::write(folder.state(), text).unwrap();
     fs_err::write(folder.attempt(1).log(), "step 1").unwrap();
-    let wish = Wish { going: [run(1)].into(), keep: BTreeSet::new() };
+    let wish = Wish { going: [run(1)].into(), ..Wish::default() };
     let found = carry_out(&place.depot, &wish).unwrap();
     assert_eq!((found.items, found.at_work), (Vec::new(), vec![run(1)]));
     place.age();

@@ -37,6 +37,7 @@ fn order(depot: &Depot, snapshot: &Digest, number: u128) -> Order {
         job: config.jobs["any"].clone(),
         seed: None,
         params: BTreeMap::new(),
+        from: None,
         extra: Vec::new(),
         source: Source::Snapshot(snapshot.clone()),
         env: BTreeMap::new(),

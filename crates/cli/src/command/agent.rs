@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use trainyard_agent::depot::Depot;
 use trainyard_agent::order::Secrets;
 use trainyard_agent::reclaim::{self, Wish};
-use trainyard_agent::{inspect, look, post};
+use trainyard_agent::{inspect, look, post, ray};
 use trainyard_core::id::{Digest, RunId};
 use trainyard_core::spec::JobSpec;
 
@@ -38,6 +38,13 @@ enum Task {
     /// Runs a program as one of several processes of a run
     #[command(name = "task")]
     OneOfSeveral {
+        #[arg(long)]
+        step: PathBuf,
+        #[arg(last = true)]
+        argv: Vec<OsString>,
+    },
+    /// Runs a program as the first process of its container
+    Inside {
         #[arg(long)]
         step: PathBuf,
         #[arg(last = true)]
@@ -93,6 +100,20 @@ enum Task {
         #[arg(long, default_value = "yard")]
         marker: String,
     },
+    /// Takes up what came with a Ray job
+    Ray {
+        #[arg(long)]
+        depot: PathBuf,
+        /// Its name in the depot
+        #[arg(long)]
+        agent: String,
+        /// The group of the parcel that came
+        #[arg(long, conflicts_with = "answer", required_unless_present = "answer")]
+        group: Option<u32>,
+        /// The name of the answer to the request that came
+        #[arg(long)]
+        answer: Option<String>,
+    },
     /// Fails unless this very program has the hash
     Verify { hash: String },
 }
@@ -107,6 +128,10 @@ impl Agent {
             }
             Task::OneOfSeveral { step, argv } => {
                 let code = trainyard_agent::task::run(&step, &argv)?;
+                return Ok(Exit::Job(u8::try_from(code).unwrap_or(1)));
+            }
+            Task::Inside { step, argv } => {
+                let code = trainyard_agent::inside::run(&step, &argv)?;
                 return Ok(Exit::Job(u8::try_from(code).unwrap_or(1)));
             }
             Task::Post { depot, parcel, name, snapshot } => {
@@ -137,6 +162,14 @@ impl Agent {
                 answer(context.printer, &inspect::inspect(&Depot::new(depot), proof.as_deref()))?;
             }
             Task::Serve { depot, marker } => trainyard_agent::pipe::serve::serve(&depot, &marker)?,
+            Task::Ray { depot, agent, group, answer } => {
+                let depot = Depot::new(depot);
+                let code = match answer {
+                    Some(name) => ray::answer(&depot, &agent, &name)?,
+                    None => ray::begin(&depot, &agent, group.unwrap_or(0))?,
+                };
+                return Ok(Exit::Job(u8::try_from(code).unwrap_or(1)));
+            }
             Task::Verify { hash } => {
                 if !trainyard_agent::pipe::serve::is_program(&hash)? {
                     return Err(CommandError::new(Exit::Refused, "this program is not the one that was sent"));

@@ -17,7 +17,7 @@ use crate::errand::Pipes;
 use crate::error::{CommandError, Exit};
 use crate::report::{Report, Style, plural};
 
-/// Remove ended runs, their folders, and code that no run needs any more; shows the plan first
+/// Remove ended runs, their folders, and code and images that no run needs any more; shows the plan first
 #[derive(Debug, Args)]
 pub(crate) struct Clean {
     /// Runs by name, id, or job; otherwise all that ended long enough ago
@@ -47,12 +47,12 @@ impl Clean {
         let mut pipes = Pipes::new(context);
         let mut whole = Whole::default();
         if self.target.as_ref().is_none_or(|name| name == LOCAL) {
-            whole.here = reclaim::plan(&ledger, &context.home.depot(), here)?;
+            whole.here = reclaim::plan(&ledger, &context.home.depot(), &context.home.images(), here)?;
         }
         for (target, runs) in there {
             let is_meant = self.target.is_some() || !self.runs.is_empty();
             let pipe = if is_meant { pipes.to(&target) } else { pipes.quietly_to(&target) };
-            let planned = pipe.and_then(|pipe| Ok(reclaim::plan_at(pipe, &ledger, runs)?));
+            let planned = pipe.and_then(|pipe| Ok(reclaim::plan_at(pipe, &ledger, &context.home.images(), runs)?));
             match planned {
                 Ok(plan) => whole.sites.push((target, plan)),
                 Err(error) if is_meant => return Err(error),
@@ -65,6 +65,10 @@ impl Clean {
             reclaim::carry_out(&whole.here, &mut ledger)?;
             for (target, plan) in &mut whole.sites {
                 reclaim::carry_out_at(pipes.to(target)?, plan, &mut ledger)?;
+            }
+            for row in whole.runs() {
+                // What was fetched of its metrics; most runs have nothing there.
+                drop(std::fs::remove_dir_all(context.home.curves().join(row.id.to_string())));
             }
         }
         if context.printer.is_json() || !context.printer.can_ask() || self.yes || whole.is_empty() {

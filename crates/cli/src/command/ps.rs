@@ -11,7 +11,9 @@ use trainyard_engine::ledger::{Filter, Ledger, Recent, RunRow, SiteRow};
 use crate::context::Context;
 use crate::error::{CommandError, Exit};
 use crate::interrupt;
-use crate::report::{Report, RunTable, Style, ago, drop_empty_columns, note, silence, silent, site_json, table, why};
+use crate::report::{
+    Report, RunTable, Style, ago, drop_empty_columns, metric_text, note, silence, silent, site_json, table, why,
+};
 
 /// List runs: what is open, and what ended last
 #[derive(Debug, Args)]
@@ -141,6 +143,8 @@ struct Group {
     id: String,
     first: RunRow,
     seeds: Option<(u64, u64)>,
+    /// The sweep they are trials of.
+    sweep: Option<String>,
     tally: Vec<(String, i64)>,
 }
 
@@ -150,7 +154,9 @@ impl Groups {
         for batch in ledger.recent_batches()? {
             if let Some(first) = ledger.first_of(batch)? {
                 let (seeds, tally) = (ledger.seeds_of(batch)?, ledger.tally(batch)?);
-                lines.push(Group { id: short_id(ledger, &first)?, first, seeds, tally });
+                let sweep = ledger.leg_of(first.id)?.map(|(sweep, _)| ledger.sweep(sweep)).transpose()?.flatten();
+                let sweep = sweep.map(|row| row.name);
+                lines.push(Group { id: short_id(ledger, &first)?, first, seeds, sweep, tally });
             }
         }
         Ok(Self { lines, now })
@@ -164,6 +170,9 @@ impl Group {
 
     /// Without the seed when there are several.
     fn name(&self) -> &str {
+        if let Some(sweep) = &self.sweep {
+            return sweep;
+        }
         let whole = self.first.name.as_str();
         if self.count() == 1 { whole } else { whole.rsplit_once("-s").map_or(whole, |(name, _)| name) }
     }
@@ -171,7 +180,8 @@ impl Group {
     /// `1-4`; with gaps `1…9`.
     fn seeds(&self) -> String {
         match self.seeds {
-            Some((least, greatest)) if self.count() > 1 => {
+            // Seeds of a sweep say nothing about it.
+            Some((least, greatest)) if self.count() > 1 && self.sweep.is_none() => {
                 let whole = greatest
                     .checked_sub(least)
                     .is_some_and(|span| i64::try_from(span).is_ok_and(|span| span + 1 == self.count()));
@@ -179,6 +189,12 @@ impl Group {
             }
             _ => String::new(),
         }
+    }
+
+    /// Of a single run whose job says which of its numbers counts; several have no number in common.
+    fn metric(&self) -> String {
+        let is_named = self.count() == 1 && self.first.headline.is_some();
+        if is_named { metric_text(&self.first) } else { String::new() }
     }
 
     fn state(&self) -> String {
@@ -217,10 +233,11 @@ impl Report for Groups {
                 group.seeds(),
                 state,
                 ago(first.created, self.now),
+                group.metric(),
                 reason,
             ]
         };
-        let mut header = vec!["ID", "NAME", "TARGET", "SEEDS", "STATE", "CREATED", "REASON"];
+        let mut header = vec!["ID", "NAME", "TARGET", "SEEDS", "STATE", "CREATED", "METRIC", "REASON"];
         let mut rows: Vec<Vec<String>> = self.lines.iter().map(cells).collect();
         drop_empty_columns(&mut header, &mut rows);
         table(&header, rows)

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant as Clock};
 
 use clap::Args;
 use serde_json::{Value, json};
+use trainyard_agent::container::NO_IMAGE;
 use trainyard_agent::post::NO_CODE;
 use trainyard_agent::snapshot::{Entry, Kind, decode};
 use trainyard_core::id::RunId;
 use trainyard_core::plan::slurm::Facts;
 use trainyard_core::quote::posix_line;
 use trainyard_core::spec::{
-    Config, JobSpec, SecretRef, Setting, TargetKind, TargetSpec, format_duration, format_size, parse_seeds,
+    Config, ImageSpec, JobSpec, SecretRef, Setting, TargetKind, TargetSpec, format_duration, format_size, parse_seeds,
 };
 use trainyard_engine::ledger::{Ledger, RunRow};
 use trainyard_engine::site::{Known, depot_of};
@@ -44,6 +45,10 @@ pub(crate) struct Run {
     #[arg(long)]
     name: Option<String>,
 
+    /// The image to run in, by its name in `[images]`, instead of the job's; `none` for none
+    #[arg(long, value_name = "NAME")]
+    image: Option<String>,
+
     /// Submit and return at once
     #[arg(long, short)]
     detach: bool,
@@ -60,18 +65,18 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn run(self, context: &Context) -> Result<Exit, CommandError> {
         let project = context.project()?;
-        let job = find_job(&project, &self.job)?;
-        let target = self.target(&project, job)?;
+        let job = &in_image(&project, find_job(&project, &self.job)?, self.image.as_deref())?;
+        let target = find_target(&project, job, self.target.as_deref())?;
         let mut errand = Errand::new(context, target);
         let is_site = !matches!(target.kind, TargetKind::Local(_));
         let known = if is_site { errand.known(self.dry_run)? } else { None };
-        let facts = known.as_ref().and_then(|known| known.facts.as_ref());
-        let plan = self.plan(context, &project, job, target, facts)?;
+        let facts = known.as_ref().and_then(Known::about);
+        let mut plan = self.plan(context, &project, job, target, facts)?;
         if self.dry_run {
             return self.show_plan(context, &plan, known.as_ref());
         }
         let secrets = secrets_of(job)?;
-        errand.check_image(&plan)?;
+        errand.bring_image(&mut plan)?;
         let mut ledger = context.ledger()?;
         let delivered = submit::deliver(&plan, &mut errand)?;
         let ids = submit::record(plan, delivered, &mut ledger)?;
@@ -105,16 +110,6 @@ impl Run {
         Ok(Exit::Done)
     }
 
-    fn target<'a>(&self, project: &'a Project, job: &JobSpec) -> Result<&'a TargetSpec, CommandError> {
-        let config = &project.loaded.config;
-        let name = self.target.as_ref().or(job.target.as_ref()).unwrap_or(&config.default_target);
-        config.targets.get(name).ok_or_else(|| {
-            let known: Vec<&str> = config.targets.keys().map(String::as_str).collect();
-            CommandError::new(Exit::Settings, format!("no target `{name}`"))
-                .hint(format!("known: {}", known.join(", ")))
-        })
-    }
-
     fn plan(
         &self,
         context: &Context,
@@ -136,7 +131,7 @@ impl Run {
             project: &project.folder,
             rules: rules(config),
             job,
-            image: job.image.as_ref().and_then(|name| config.images.get(name)),
+            image: image_of(config, job),
             target,
             seeds,
             name: self.name.clone(),
@@ -145,6 +140,54 @@ impl Run {
         };
         Ok(submit::plan(&wish, &context.home, facts)?)
     }
+}
+
+/// The image a job runs in, with its name.
+pub(super) fn image_of<'a>(config: &'a Config, job: &JobSpec) -> Option<(&'a str, &'a ImageSpec)> {
+    config.images.get_key_value(job.image.as_ref()?).map(|(name, spec)| (name.as_str(), spec))
+}
+
+/// The job in another image than its own, if a person named one.
+fn in_image(project: &Project, job: &JobSpec, named: Option<&str>) -> Result<JobSpec, CommandError> {
+    let mut job = job.clone();
+    let Some(name) = named else { return Ok(job) };
+    job.image = Some(name.to_owned()).filter(|name| name != ImageSpec::NONE);
+    let images = &project.loaded.config.images;
+    if job.image.as_ref().is_some_and(|name| !images.contains_key(name)) {
+        return Err(no_image(images.keys(), name));
+    }
+    Ok(job)
+}
+
+pub(super) fn no_image<'a>(known: impl Iterator<Item = &'a String>, name: &str) -> CommandError {
+    let known: Vec<&str> = known.map(String::as_str).collect();
+    let error = CommandError::new(Exit::Settings, format!("no image `{name}` in trainyard.toml"));
+    if known.is_empty() {
+        error.hint("add `[images.NAME]` with `docker`, `registry`, `archive` or the like")
+    } else {
+        error.hint(format!("images: {}", known.join(", ")))
+    }
+}
+
+/// The target a person named, the job's own, or the default.
+pub(super) fn find_target<'a>(
+    project: &'a Project,
+    job: &JobSpec,
+    named: Option<&str>,
+) -> Result<&'a TargetSpec, CommandError> {
+    let config = &project.loaded.config;
+    let name = named.or(job.target.as_deref()).unwrap_or(&config.default_target);
+    named_target(project, name)
+}
+
+pub(super) fn named_target<'a>(project: &'a Project, name: &str) -> Result<&'a TargetSpec, CommandError> {
+    let targets = &project.loaded.config.targets;
+    targets.get(name).ok_or_else(|| no_target(targets.keys(), name))
+}
+
+pub(super) fn no_target<'a>(known: impl Iterator<Item = &'a String>, name: &str) -> CommandError {
+    let known: Vec<&str> = known.map(String::as_str).collect();
+    CommandError::new(Exit::Settings, format!("no target `{name}`")).hint(format!("known: {}", known.join(", ")))
 }
 
 /// Which of the project's files are shipped.
@@ -161,7 +204,7 @@ fn check_name(name: &str) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn find_job<'a>(project: &'a Project, name: &str) -> Result<&'a JobSpec, CommandError> {
+pub(super) fn find_job<'a>(project: &'a Project, name: &str) -> Result<&'a JobSpec, CommandError> {
     let jobs = &project.loaded.config.jobs;
     jobs.get(name).ok_or_else(|| {
         let known: Vec<&str> = jobs.keys().map(String::as_str).collect();
@@ -194,7 +237,8 @@ pub(super) fn refused(rows: &[RunRow]) -> Option<Exit> {
 
 /// A depot that somebody has wiped since is not taken for full again.
 fn forget_wiped(context: &Context, target: &TargetSpec, row: Option<&RunRow>) {
-    let is_wiped = row.and_then(|row| row.reason.as_deref()).is_some_and(|why| why.contains(NO_CODE));
+    let is_wiped =
+        row.and_then(|row| row.reason.as_deref()).is_some_and(|why| why.contains(NO_CODE) || why.contains(NO_IMAGE));
     let path = context.home.site(&target.name);
     if let Some(mut known) = is_wiped.then(|| Known::recall(&path, target)).flatten() {
         known.sent.clear();

@@ -7,6 +7,7 @@ use trainyard_core::spec::format_size;
 use trainyard_engine::ledger::{AttemptRow, Batch, EventRow, RunRow, SiteRow};
 use trainyard_engine::provenance::Provenance;
 
+use super::curves;
 use crate::context::Context;
 use crate::error::{CommandError, Exit};
 use crate::report::{Report, RunJson, Style, clock, note, rfc3339, silence, site_json, span, state_text, table};
@@ -16,6 +17,10 @@ use crate::report::{Report, RunJson, Style, clock, note, rfc3339, silence, site_
 pub(crate) struct Show {
     /// The run by name, id or prefix of the id
     run: String,
+
+    /// Show its metrics instead: of each the last value, the least and the greatest
+    #[arg(long)]
+    metrics: bool,
 }
 
 impl Show {
@@ -27,6 +32,13 @@ impl Show {
             let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).take(10).collect();
             let message = format!("`{}` means {} runs", self.run, rows.len());
             return Err(CommandError::new(Exit::Usage, message).hint(format!("name one of them: {}", names.join(", "))));
+        }
+        if self.metrics {
+            for run in curves::load(context, &ledger, rows)? {
+                run.some()?;
+                context.printer.report(&curves::MetricTable(run));
+            }
+            return Ok(Exit::Done);
         }
         if let Some(row) = rows.pop() {
             let report = OneRun {

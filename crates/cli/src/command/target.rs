@@ -3,6 +3,7 @@
 mod add;
 mod check;
 mod ls;
+mod ray;
 mod steps;
 mod write;
 
@@ -42,6 +43,7 @@ fn host(target: &TargetSpec) -> Option<&str> {
     match &target.kind {
         TargetKind::Ssh(ssh) => Some(&ssh.host),
         TargetKind::Slurm(slurm) => slurm.host.as_deref(),
+        TargetKind::Ray(ray) => ray.addresses.first().map(String::as_str),
         _ => None,
     }
 }

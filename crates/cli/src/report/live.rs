@@ -45,6 +45,10 @@ impl Live {
         self.draw(&text);
     }
 
+    pub(crate) fn show_text(&mut self, text: &str) {
+        self.draw(text);
+    }
+
     pub(crate) fn show_sum(&mut self, tally: &[(String, i64)]) {
         if self.printer.is_watched() {
             let parts: Vec<String> = tally.iter().map(|(state, count)| format!("{count} {state}")).collect();

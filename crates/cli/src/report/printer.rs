@@ -80,6 +80,12 @@ impl Printer {
         rustix::termios::tcgetwinsize(io::stderr()).map_or(200, |size| usize::from(size.ws_col).max(20))
     }
 
+    /// Columns of the terminal that data goes to; 80 when it goes elsewhere.
+    pub(crate) fn page(self) -> usize {
+        let known = rustix::termios::tcgetwinsize(io::stdout()).map(|size| usize::from(size.ws_col));
+        known.ok().filter(|columns| *columns > 0).unwrap_or(80).clamp(40, 160)
+    }
+
     /// Puts these lines where the last `above` lines of the terminal were.
     pub(crate) fn redraw(self, above: usize, lines: &[String]) {
         let up = if above > 0 { format!("\x1b[{above}A") } else { String::new() };

@@ -53,8 +53,14 @@ impl<'a> RunJson<'a> {
     }
 }
 
-/// The number people look at first: a reward or return if there is one, else a loss, else whatever comes first.
-fn headline(metrics: &Metrics) -> Option<(&str, Point)> {
+/// The number people look at first: the one that was named, or what looks like it.
+pub(crate) fn headline(row: &RunRow) -> Option<(&str, Point)> {
+    let named = row.headline.as_ref().and_then(|name| row.metrics.get_key_value(name));
+    named.map(|(name, point)| (name.as_str(), *point)).or_else(|| likely(&row.metrics))
+}
+
+/// A reward or return if there is one, else a loss, else whatever comes first.
+fn likely(metrics: &Metrics) -> Option<(&str, Point)> {
     let wanted = ["reward", "return", "success", "score", "loss"];
     // The shortest name that says it: `reward` before `population_reward`.
     let named = |word: &&str| {
@@ -89,7 +95,7 @@ fn length(row: &RunRow, now: Instant) -> String {
 }
 
 pub(crate) fn metric_text(row: &RunRow) -> String {
-    let Some((name, point)) = headline(&row.metrics) else { return String::new() };
+    let Some((name, point)) = headline(row) else { return String::new() };
     let value =
         point.value.map_or_else(|| "not a number".to_owned(), |value| format!("{}", (value * 1e4).round() / 1e4));
     format!("{name} {value} @{}", point.step)

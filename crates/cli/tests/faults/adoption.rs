@@ -178,6 +178,7 @@ fn order(yard: &Yard, depot: &Depot) -> Order {
         token: Token::new(run, 1),
         job: config.jobs["once"].clone(),
         seed: None,
+        from: None,
         params: Default::default(),
         extra: Vec::new(),
         source: Source::InPlace(yard.project()),

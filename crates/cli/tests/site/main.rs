@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod hosts;
+mod images;
 mod pipes;
 mod pulls;
 mod sshd;

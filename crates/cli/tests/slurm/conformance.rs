@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use trainyard_agent::depot::Depot;
 use trainyard_agent::disk::now;
 use trainyard_agent::order::{Secrets, Source};
 use trainyard_agent::parcel::{Member, Parcel};
@@ -38,14 +39,15 @@ impl<'a> Remote<'a> {
         let ssh = login.ssh_command().split(' ').map(str::to_owned).collect();
         let sockets = folder.path().join("sockets");
         std::fs::create_dir(&sockets).unwrap();
-        let reach = Reach { ssh, sockets, program: env!("CARGO_BIN_EXE_yard").into() };
+        let (home, choices) = (Depot::new(folder.path().join("home")), folder.path().join("choices"));
+        let reach = Reach { ssh, sockets, program: env!("CARGO_BIN_EXE_yard").into(), home, choices };
         let mut pipe = reach.pipe(&target).unwrap();
         let facts = Known::ask(&mut pipe, &target).unwrap().facts;
         let project = folder.path().join("project");
         std::fs::create_dir(&project).unwrap();
         std::fs::write(project.join("code.py"), "pass").unwrap();
         let snapshot = scan(&project, &Rules::default(), &folder.path().join("cache")).unwrap();
-        upload(&mut pipe, &snapshot, &mut |_| {}).unwrap();
+        upload(&mut pipe, &snapshot, None, &mut |_| {}).unwrap();
         let (by, notice) = (ResumeBy::Requeue, Span::seconds(3));
         let plan = SitePlan { target, pack: 1, lanes: 1, most_groups: 1, by, limit: None, notice, facts };
         let (source, sent) = (snapshot.digest, HashMap::new());
@@ -96,7 +98,8 @@ impl Subject for Remote<'_> {
         job.command = Command::Argv(command.iter().map(|part| (*part).to_owned()).collect());
         let parcel = format!("y{}", &id.0.simple().to_string()[16..]);
         let run = Run::new(Policy { attempts: 1, on: Vec::new() }, now());
-        let member = Member { id, name: "conformance".to_owned(), seed: None, params: Default::default(), run };
+        let member =
+            Member { id, name: "conformance".to_owned(), seed: None, from: None, params: Default::default(), run };
         let parcel = Parcel {
             scheduler: self.plan.scheduler(&job.name, &parcel),
             id: parcel,

@@ -105,7 +105,7 @@ fn what_cannot_run_is_refused_before_anything_is_sent() {
         ("sif = 'lab.sif'", "container = 'apptainer'", "no path at the target"),
         ("sif = '/etc/passwd'", "", "no container runtime was found there"),
         ("sif = '/etc/passwd'", "container = 'none'", "container = \"none\""),
-        ("docker = 'lab:latest'", "container = 'apptainer'", "the job's image comes from `docker`"),
+        ("archive = 'no.tar'", "container = 'none'", "container = \"none\""),
     ] {
         let site = Site::new(Slurm::shared(), &format!("[image]\n{image}\n{job}"), target);
         let ran = site.run(&["run", "train", "--on", "euler"]);
@@ -141,4 +141,25 @@ fn this_machine_says_what_it_lacks() {
     let ran = yard.run(&["run", "train"]);
     assert_eq!(ran.exit, 5, "{ran:?}");
     assert!(ran.stderr.contains("neither `apptainer` nor `singularity`"), "{ran:?}");
+}
+
+#[test]
+fn metrics_come_out_of_an_image_and_from_several_nodes() {
+    let (site, _) = site(
+        "shell = '\"$YARD\" report step=$ATTEMPT reward=$RANK.5 rank$RANK=1; echo \"{\\\"step\\\": 7, \\\"hand\\\": 1}\" >> \"$YARD_METRICS\"'\n\
+         metrics = 'report'\nnodes = 2\nenv.ATTEMPT = '3'\n",
+        "",
+    );
+    let ran = site.run(&["run", "train", "--on", "euler"]);
+    assert_eq!(ran.exit, 0, "{ran:?}\n{}", site.slurm.log());
+    let shown = site.json(&["show", "train", "--metrics"]);
+    let told = |one: &serde_json::Value| {
+        let name = one["name"].as_str().unwrap().to_owned();
+        (name, one["last"]["step"].as_i64(), one["last"]["value"].as_f64())
+    };
+    let found: Vec<_> = shown["metrics"].as_array().unwrap().iter().map(told).collect();
+    let expected = [("hand", 7, 1.0), ("rank0", 3, 1.0), ("rank1", 3, 1.0), ("reward", 3, 0.5)];
+    let expected: Vec<_> =
+        expected.iter().map(|(name, step, value)| ((*name).to_owned(), Some(*step), Some(*value))).collect();
+    assert_eq!(found, expected, "rank 0 counts where both speak");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use trainyard_testkit::{Login, Yard, eventually, processes};
+use trainyard_testkit::{Login, Yard, apptainer, eventually, processes};
 
 use crate::secrets::{SECRET, assert_no_trace, digest};
 
@@ -246,4 +246,47 @@ fn a_machine_without_bash_will_do() {
     let ran = yard.run(&["run", "plain", "--on", "box"]);
     assert_eq!(ran.exit, 0, "{ran:?}");
     assert_eq!(yard.run(&["logs", "plain"]).stdout, "hello\nnone\n");
+}
+
+/// The codec of the only image in the depot, as its squashfs says it.
+fn codec(login: &Login<'_>) -> u16 {
+    let images = std::fs::read_dir(depot(login).join("images")).unwrap().flatten().map(|entry| entry.path());
+    let found: Vec<PathBuf> = images.filter(|path| path.extension().is_some_and(|ending| ending == "sif")).collect();
+    let [image] = &found[..] else { panic!("{found:?}") };
+    let bytes = std::fs::read(image).unwrap();
+    // At the first page of the file that begins like one.
+    let superblock = bytes.chunks(4096).find(|page| page.starts_with(b"hsqs")).unwrap();
+    u16::from_le_bytes([superblock[20], superblock[21]])
+}
+
+#[test]
+fn an_image_is_made_for_the_runtime_that_is_there() {
+    let login = Login::start(None);
+    let programs = login.home().join("programs");
+    let setup = |path: &str| format!("setup = ['export PATH=\"{path}\" APPTAINER_UNSQUASH=1']\n");
+    let job = "[image]\narchive = 'lab.tar'\n[jobs.train]\ncommand = ['cat', '/image']\n";
+    let yard = laptop(&login, job, &setup(&format!("{}:$PATH", apptainer::programs().display())));
+    apptainer::docker_archive(&yard.project().join("lab.tar"), "lab", |_| {});
+    yard.write(".gitignore", "lab.tar\n");
+    let ran = yard.run(&["run", "train", "--on", "box"]);
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    assert!(ran.stdout.contains("lab\n"), "{ran:?}");
+    assert_eq!(codec(&login), 6, "a new Apptainer opens zstd");
+
+    // A machine that has nothing, and one that has an old Singularity only.
+    std::fs::create_dir(&programs).unwrap();
+    let other = laptop(&login, job, &setup(&programs.display().to_string()));
+    apptainer::docker_archive(&other.project().join("lab.tar"), "lab", |_| {});
+    let ran = other.run(&["run", "train", "--on", "box"]);
+    assert_eq!(ran.exit, 5, "{ran:?}");
+    assert!(ran.stderr.contains("none of `apptainer`, `singularity`, `podman` and `docker`"), "{ran:?}");
+    let old = programs.join("singularity");
+    std::fs::write(&old, "#!/bin/sh\necho singularity version 3.5.2\n").unwrap();
+    std::fs::set_permissions(&old, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::remove_dir_all(depot(&login).join("images")).unwrap();
+    let third = laptop(&login, job, &setup(&programs.display().to_string()));
+    apptainer::docker_archive(&third.project().join("lab.tar"), "lab", |_| {});
+    let pushed = third.run(&["image", "push", "--on", "box"]);
+    assert_eq!(pushed.exit, 0, "{pushed:?}");
+    assert_eq!(codec(&login), 1, "an old one opens gzip");
 }

@@ -55,7 +55,11 @@ fn a_secret_survives_a_requeue_and_is_seen_nowhere() {
     assert_eq!(ran.exit, 0, "{ran:?}");
     let began = |attempt: u32| {
         let mark = site.login.home().join(format!("began-{attempt}"));
-        within(Duration::from_secs(180), "the program", || mark.exists().then_some(()));
+        within(Duration::from_secs(180), "the program", || {
+            let shown = site.show("key");
+            assert_ne!(shown["state"], "failed", "{shown}\n{}", site.slurm.log());
+            mark.exists().then_some(())
+        });
     };
     began(1);
     let folders = [site.login.home().join("depot"), site.home(), site.project()];

@@ -73,3 +73,20 @@ fn a_preempted_run_goes_on_later() {
     resumed(&site);
     assert_eq!(site.show("steps")["attempts"][0]["outcome"], "preempted");
 }
+
+/// SLURM tells every process at the same time, and ours need not be the first to hear it.
+#[test]
+fn a_program_that_fell_before_its_agent_heard_why_was_sent_away() {
+    let job = "[jobs.fallen]\ncommand = ['sh', '-c', '''
+[ $YARD_ATTEMPT = 1 ] || exit 0
+setsid sh -c 'trap \"\" TERM; touch \"$HOME/left\"; sleep 60' & until [ -e \"$HOME/left\" ]; do sleep 0.1; done
+kill -TERM $$''']\ngrace = '60s'\nresume.attempts = 3\n";
+    let site = Site::new(Slurm::shared(), job, "resume-by = 'requeue'\n");
+    let ran = site.run(&["run", "fallen", "--on", "euler", "--detach"]);
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    eventually("the program to leave something behind", || site.login.home().join("left").exists().then_some(()));
+    let id = site.live_jobs()[0].id.clone();
+    site.slurm.ask(&["scontrol", "requeue", &id]);
+    site.wait_for("fallen", "succeeded");
+    assert_eq!(site.show("fallen")["attempts"][0]["outcome"], "preempted");
+}

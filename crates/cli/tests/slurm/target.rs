@@ -158,6 +158,18 @@ fn a_missing_container_runtime_is_told() {
 }
 
 #[test]
+fn a_test_image_is_opened_on_a_node() {
+    let site = Site::new(Slurm::shared(), "", &trainyard_testkit::apptainer::target());
+    let checked = check(&site, &[]);
+    assert_eq!(checked.exit, 0, "{checked:?}\n{}", site.slurm.log());
+    let steps = steps(&checked);
+    let image = named(&steps, "image");
+    assert_eq!(image["outcome"], "passed", "{steps:?}");
+    assert!(image["detail"].as_str().unwrap().starts_with("apptainer opens"), "{steps:?}");
+    assert_eq!(left_in(&site.login.home().join("depot")), Vec::<String>::new());
+}
+
+#[test]
 fn a_plain_machine_is_proved_through_its_own_queue() {
     let login = Login::start(None);
     let depot = login.home().join("depot");

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 use super::hydra::{self, HydraError};
-use crate::spec::{Command, JobSpec, ParamStyle, Setting};
+use crate::spec::{Command, JobSpec, ParamStyle, ParamsFile, Setting};
 use crate::template::{self, TemplateError, Values, plain};
 use crate::value::{Params, Value};
 
@@ -30,6 +30,11 @@ pub enum ArgumentError {
     #[error("{text:?} holds a NUL character, which no argument and no environment variable can carry")]
     Nul { text: String },
     #[error(
+        "the parameter `{param}` is nowhere in `{template}`, so the program would never see it; \
+         write `{{param.{param}}}` where it belongs"
+    )]
+    Unplaced { param: String, template: String },
+    #[error(
         "`shell` never reads its arguments, so {what} would be lost; \
          write `\"$@\"` where they belong, as in `shell = \"python train.py \\\"$@\\\"\"`"
     )]
@@ -49,6 +54,7 @@ pub fn command_line(job: &JobSpec, values: &Values<'_>, extra: &[String]) -> Res
         ParamStyle::Flags => (flags(&left)?, BTreeMap::new()),
         ParamStyle::Hydra => (overrides(&left)?, BTreeMap::new()),
         ParamStyle::Env => (Vec::new(), environment(&left)?),
+        ParamStyle::File => (Vec::new(), BTreeMap::new()),
     };
     if let Command::Shell(text) = &job.command {
         refuse_unread(text, &params, &job.resume.args, extra)?;
@@ -62,6 +68,35 @@ pub fn command_line(job: &JobSpec, values: &Values<'_>, extra: &[String]) -> Res
     let env = merged(filled_env(&job.env, values)?, variables)?;
     refuse_nul(&argv, &env)?;
     Ok(Invocation { argv, env })
+}
+
+/// The arguments that hand these parameters to the job's program; `None` where they go another way: through the
+/// environment, a file, or the midst of the command.
+pub fn added(job: &JobSpec, params: &Params) -> Result<Option<Vec<String>>, ArgumentError> {
+    let all_left = unplaced(job, params).len() == params.len();
+    match job.style {
+        ParamStyle::Flags if all_left => flags(params).map(Some),
+        ParamStyle::Hydra if all_left => overrides(params).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The file that `template`, the text of `file.template`, becomes. Every parameter must have its place, there or in the
+/// command.
+pub fn parameter_file(
+    job: &JobSpec,
+    file: &ParamsFile,
+    template: &str,
+    values: &Values<'_>,
+) -> Result<String, ArgumentError> {
+    let params = sized(values);
+    let values = &Values { params: &params, ..values.clone() };
+    let placed = template::names_in_file(template);
+    if let Some(param) = unplaced(job, &params).into_keys().find(|param| !placed.contains(&param.as_str())) {
+        return Err(ArgumentError::Unplaced { param, template: file.template.clone() });
+    }
+    let in_file = |source| ArgumentError::Template { place: file.template.clone(), source };
+    template::fill_file(template, values).map_err(in_file)
 }
 
 /// `--name=value`; a null leaves the flag out, since no text stands for it in all programs.

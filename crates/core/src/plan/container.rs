@@ -1,7 +1,10 @@
 //! A program in an image: the words around its arguments. Which runtime is there, and what lies where, others know.
 
+mod engine;
+
 use thiserror::Error;
 
+pub use self::engine::Engine;
 use crate::spec::{Contained, Container, JobSpec, Writable};
 
 /// One start of a program in an image.
@@ -33,8 +36,8 @@ pub enum ContainerError {
          use `tmpfs` or `none`"
     )]
     SharedLayer { tasks: u32 },
-    #[error("`writable = \"overlay\"` is not known to pyxis; use `tmpfs` or `none`")]
-    PyxisLayer,
+    #[error("`writable = \"overlay\"` is known to Apptainer and Singularity only; use `tmpfs` or `none`")]
+    ForeignLayer,
     #[error("`sif` is {image:?}, which is no path at the target; write it from `/` or `~/` on")]
     Image { image: String },
 }
@@ -53,7 +56,9 @@ pub fn check(job: &JobSpec, container: &Contained) -> Result<(), ContainerError>
         bindable(path)?;
     }
     match (container.by, container.writable, job.total_tasks()) {
-        (Container::Pyxis, Writable::Overlay, _) => Err(ContainerError::PyxisLayer),
+        (Container::Pyxis | Container::Docker | Container::Podman, Writable::Overlay, _) => {
+            Err(ContainerError::ForeignLayer)
+        }
         (_, Writable::Overlay, tasks) if tasks > 1 => Err(ContainerError::SharedLayer { tasks }),
         _ => Ok(()),
     }
@@ -64,7 +69,9 @@ pub const fn program(by: Container) -> Option<&'static str> {
     match by {
         Container::Apptainer => Some("apptainer"),
         Container::Singularity => Some("singularity"),
-        _ => None,
+        Container::Docker => Some("docker"),
+        Container::Podman => Some("podman"),
+        Container::Pyxis | Container::None => None,
     }
 }
 
@@ -92,11 +99,7 @@ impl Inside<'_> {
 
     /// What `srun` is told where pyxis is installed.
     pub fn srun_options(&self) -> Result<Vec<String>, ContainerError> {
-        let mounts: Vec<String> = self
-            .all_binds()?
-            .into_iter()
-            .map(|bind| if bind.contains(':') { bind } else { format!("{bind}:{bind}") })
-            .collect();
+        let mounts = self.mounts()?;
         let writable = if self.container.writable == Writable::None { "readonly" } else { "writable" };
         Ok(vec![
             format!("--container-image={}", self.container.image),
@@ -104,6 +107,12 @@ impl Inside<'_> {
             format!("--container-workdir={}", self.work),
             format!("--container-{writable}"),
         ])
+    }
+
+    /// With both ends named, for those who want that.
+    fn mounts(&self) -> Result<Vec<String>, ContainerError> {
+        let named = |bind: String| if bind.contains(':') { bind } else { format!("{bind}:{bind}") };
+        Ok(self.all_binds()?.into_iter().map(named).collect())
     }
 
     fn all_binds(&self) -> Result<Vec<String>, ContainerError> {

@@ -4,5 +4,6 @@ pub mod arguments;
 pub mod container;
 pub mod expand;
 pub mod hydra;
+pub mod ray;
 pub mod slots;
 pub mod slurm;

@@ -36,6 +36,8 @@ pub enum Fate {
     Stopped { value: f64 },
     /// It failed by itself, or ended without a number: the configuration is bad.
     Failed,
+    /// Nothing was learnt: its machine was lost, or somebody cancelled it.
+    Lost,
 }
 
 /// All trials of a sweep, in the order they were asked for.
@@ -43,9 +45,32 @@ pub enum Fate {
 pub struct History<'a> {
     pub goal: Goal,
     pub trials: &'a [Trial],
+    /// [`History::done`] of each trial, from whoever keeps it: a long history is passed over faster then. Else empty.
+    losses: &'a [f64],
 }
 
-impl History<'_> {
+impl<'a> History<'a> {
+    pub fn new(goal: Goal, trials: &'a [Trial]) -> Self {
+        Self { goal, trials, losses: &[] }
+    }
+
+    pub fn with_losses(self, losses: &'a [f64]) -> Self {
+        Self { losses, ..self }
+    }
+
+    /// Whether the trial at this place is known to be done and no better than `loss`.
+    pub(super) fn is_no_better(&self, place: u32, loss: f64) -> bool {
+        self.losses.get(place as usize).is_some_and(|known| *known >= loss)
+    }
+
+    /// The loss of a trial that ran to its end with a finite value; NaN of any other.
+    pub fn done(&self, fate: Fate) -> f64 {
+        match fate {
+            Fate::Done { value } if value.is_finite() => self.loss(value),
+            _ => f64::NAN,
+        }
+    }
+
     /// The value such that less is better, whatever the goal.
     pub fn loss(&self, value: f64) -> f64 {
         match self.goal {

@@ -17,6 +17,15 @@ pub fn rng(seed: u64, trial: u32) -> Rng {
     stream(seed, u64::from(trial) + 1)
 }
 
+/// The generator for what becomes of trial `trial` at a step; no other generator gives the same numbers.
+pub(super) fn judgement(seed: u64, trial: u32, step: i64) -> Rng {
+    let mut mixed = stream(seed, u64::MAX);
+    let salt = mixed.bits();
+    // An odd multiplier keeps different steps apart.
+    let own = salt ^ step.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Rng { seed, ..stream(own, u64::from(trial) + 1) }
+}
+
 fn stream(seed: u64, number: u64) -> Rng {
     let mut stream = ChaCha8Rng::seed_from_u64(seed);
     stream.set_stream(number);
@@ -27,6 +36,12 @@ impl Rng {
     /// A generator that is the same for all trials of the sweep, for what they must agree on.
     pub fn sweep(&self) -> Self {
         stream(self.seed, 0)
+    }
+
+    /// One of many such generators, for what the trials of a generation must agree on.
+    pub(super) fn shared(&self, number: u32) -> Self {
+        // Beyond the streams of all trials.
+        stream(self.seed, (1 << 33) + u64::from(number))
     }
 
     /// Uniform in `[0, 1)`.

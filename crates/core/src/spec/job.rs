@@ -19,6 +19,9 @@ pub struct JobSpec {
     pub env: BTreeMap<String, Setting>,
     pub params: Params,
     pub style: ParamStyle,
+    /// There if `style` is [`ParamStyle::File`].
+    #[serde(default)]
+    pub params_file: Option<ParamsFile>,
     /// The image profile the job runs in; `None` runs bare.
     pub image: Option<String>,
     /// Where it runs unless the user says otherwise; `None` is the configuration's default target.
@@ -50,6 +53,12 @@ pub struct JobSpec {
     pub grace: Span,
     pub resume: ResumeSpec,
     pub metrics: Vec<MetricSource>,
+    /// The metric that says most, where one has to do.
+    #[serde(default)]
+    pub headline: Option<String>,
+    /// The metric whose course its agent reports, for the sweep it is part of.
+    #[serde(default)]
+    pub objective: Option<String>,
     /// What its target adds; nothing until it is planned for one.
     #[serde(default)]
     pub around: Around,
@@ -160,6 +169,16 @@ pub enum ParamStyle {
     Hydra,
     /// `LR=0.1` in the environment.
     Env,
+    /// In a file that is made from another.
+    File,
+}
+
+/// A file of the project with placeholders, and the file that is made of it before the program starts. Paths relative to
+/// the working folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParamsFile {
+    pub template: String,
+    pub to: String,
 }
 
 /// GPUs of one run: whole ones, or an equal share of one.
@@ -172,6 +191,14 @@ pub enum Gpus {
 }
 
 impl Gpus {
+    /// GPUs as a number, for sums of hours.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Self::Whole(gpus) => f64::from(gpus),
+            Self::Share(parts) => 1.0 / f64::from(parts.max(1)),
+        }
+    }
+
     /// Every share up to this one is a whole number of [`Gpus::UNITS`].
     pub const MOST_SHARES: u32 = 16;
     /// One GPU in units that all shares divide: the least common multiple of 1 to 16.
@@ -246,6 +273,21 @@ pub enum MetricSource {
     Tensorboard(String),
     /// A file of JSON objects, one a line; `step` is the step, other numbers are metrics.
     Jsonl(String),
+    /// A table with a header, in a file of lines.
+    Csv(String),
     /// A regular expression over the log; each named group is a metric.
     Stdout(String),
+    /// The program says them by itself, with `yard report` or in the file that `YARD_METRICS` names. It may do so in
+    /// any case; this is for jobs that do nothing else.
+    Report,
+}
+
+impl MetricSource {
+    /// Where it lies in the working folder.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Tensorboard(path) | Self::Jsonl(path) | Self::Csv(path) => Some(path),
+            Self::Stdout(_) | Self::Report => None,
+        }
+    }
 }

@@ -12,6 +12,7 @@ mod merge;
 mod nearest;
 mod origin;
 mod path;
+mod preset;
 mod problem;
 mod quantity;
 mod read;
@@ -25,12 +26,13 @@ mod target;
 mod tests;
 mod tree;
 
+pub use crate::space::{Dimension, Domain};
 pub use config::{Config, ProjectSpec};
 pub use emit::Entry;
 pub use image::{ImageSpec, Login};
 pub use job::{
-    Around, Command, Contained, Gpus, JobSpec, MetricSource, ParamStyle, ResumeReason, ResumeSpec, SecretRef, Setting,
-    Signal, Tasks, Warn,
+    Around, Command, Contained, Gpus, JobSpec, MetricSource, ParamStyle, ParamsFile, ResumeReason, ResumeSpec,
+    SecretRef, Setting, Signal, Tasks, Warn,
 };
 pub(crate) use nearest::nearest;
 pub use origin::Origin;
@@ -40,7 +42,11 @@ pub use quantity::{
     parse_gpus, parse_seeds, parse_size,
 };
 pub use schema::json_schema;
-pub use sweep::{Dimension, Domain, Goal, Repeats, SamplerKind, SchedulerKind, StopSpec, SweepSpec};
+pub use set::set_param;
+pub use sweep::{
+    Aggregate, Budget, CurveValue, Goal, Known, Mutate, Repeats, SamplerKind, SchedulerKind, StopMode, StopSpec,
+    SweepSpec,
+};
 pub use target::{
     Container, GpuLimit, KubernetesSpec, Limits, MemoryRequest, RaySpec, ResumeBy, RunaiSpec, SlurmSpec, SshSpec,
     TargetKind, TargetSpec, Writable,

@@ -2,10 +2,34 @@
 
 use toml::de::DeTable;
 
+use super::emit::text_of;
 use super::origin::Origin;
 use super::path::KeyPath;
 use super::problem::{Problem, printable};
 use super::tree::{Field, Node, Raw, Table, parse_value};
+use crate::value::Value;
+
+/// What gives a job this parameter, for `--set`; `None` for a null, which the file cannot say.
+pub fn set_param(job: &str, name: &str, value: &Value) -> Option<String> {
+    let path = KeyPath::default().key("jobs").key(job).key("params").key(name);
+    Some(format!("{path}={}", text_of(&raw(value)?)))
+}
+
+fn raw(value: &Value) -> Option<Raw> {
+    Some(match value {
+        Value::Null => return None,
+        Value::Bool(flag) => Raw::Bool(*flag),
+        Value::Int(number) => Raw::Integer(*number),
+        Value::Float(number) => Raw::Float(*number),
+        Value::Text(text) => Raw::Text(text.clone()),
+        Value::List(items) => Raw::List(items.iter().filter_map(raw).map(Node::default).collect()),
+        Value::Table(table) => {
+            let field = |node| Field { key: Origin::Default, node };
+            let entry = |(name, value): (&String, &Value)| Some((name.clone(), field(Node::default(raw(value)?))));
+            Raw::Table(table.iter().filter_map(entry).collect())
+        }
+    })
+}
 
 /// Reads `jobs.train.gpus=2` as a file that holds only this. The value is TOML, or else plain text:
 /// `--set jobs.train.time=24h` needs no quotes.
@@ -105,6 +129,20 @@ mod tests {
         assert_eq!(read("a=b=c"), r#"a = "b=c""#);
         assert_eq!(read("a=two words"), r#"a = "two words""#);
         assert_eq!(read("a=99999999999999999999"), r#"a = "99999999999999999999""#);
+    }
+
+    #[test]
+    fn parameters_are_written_as_they_are_read() {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let list = Value::List(vec![Value::Int(1), text("a")]);
+        let table = Value::Table([("k".to_owned(), Value::Bool(true))].into());
+        let written = |value: &Value| read(&set_param("train", "agent.lr", value).expect("not null"));
+        assert_eq!(written(&Value::Float(1e-5)), r#"jobs.train.params."agent.lr" = 1e-5"#);
+        assert_eq!(written(&Value::Float(1.0)), r#"jobs.train.params."agent.lr" = 1.0"#);
+        assert_eq!(written(&text("0.1")), r#"jobs.train.params."agent.lr" = "0.1""#);
+        assert_eq!(written(&list), r#"jobs.train.params."agent.lr" = [1, "a"]"#);
+        assert_eq!(written(&table), r#"jobs.train.params."agent.lr".k = true"#);
+        assert_eq!(set_param("train", "lr", &Value::Null), None);
     }
 
     #[test]

@@ -171,4 +171,20 @@ pub struct RaySpec {
     pub token: Option<SecretRef>,
     /// A file.
     pub ca: Option<String>,
+    /// The only node to run on: its name, address or id.
+    pub node: Option<String>,
+    /// What every run holds of the cluster's own resources, in ten-thousandths, which is as fine as Ray counts.
+    pub shares: BTreeMap<String, u64>,
+    /// Python packages that Ray installs for every run.
+    pub pip: Vec<String>,
+    /// Addresses of packages that Ray puts on the path of every run.
+    pub py_modules: Vec<String>,
+    pub env: BTreeMap<String, String>,
+}
+
+impl RaySpec {
+    /// What every run holds of the cluster's own resources.
+    pub fn resources(&self) -> BTreeMap<String, f64> {
+        self.shares.iter().map(|(name, share)| (name.clone(), *share as f64 / 1e4)).collect()
+    }
 }

@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use trainyard_agent::pipe::frame;
 
 /// A started child. Reads and writes fail with [`io::ErrorKind::TimedOut`] when nothing moves for [`Session::limit`].
 #[derive(Debug)]
@@ -51,6 +52,7 @@ impl Session {
         let missing = || io::Error::other("a pipe of the child is missing");
         let stdin = child.stdin.take().ok_or_else(missing)?;
         let stdout = child.stdout.take().ok_or_else(missing)?;
+        frame::widen(&stdin);
         rustix::io::ioctl_fionbio(&stdin, true)?;
         rustix::io::ioctl_fionbio(&stdout, true)?;
         Ok(Self { child, stdin: Some(stdin), stdout, stderr: kept, limit, place })

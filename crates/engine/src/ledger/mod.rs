@@ -3,18 +3,22 @@
 
 mod read;
 mod rows;
+mod sweeps;
 mod write;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant as Clock};
 
 use rusqlite::Connection;
+use trainyard_core::space::SpaceError;
 
 pub use read::{Ambiguous, Filter, Recent};
+pub(crate) use rows::new_id;
 pub use rows::{AttemptRow, Batch, Change, EventRow, NewRun, OpenRun, Request, RunRow, SiteRow};
+pub use sweeps::{SweepChange, SweepRecord, SweepRequest, SweepRow, SweepState};
 
 /// Forward steps; the position of a step is the version it leads to.
-const STEPS: [&str; 2] = [include_str!("schema-1.sql"), include_str!("schema-2.sql")];
+const STEPS: [&str; 3] = [include_str!("schema-1.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
 const PATIENCE: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_millis(5);
 
@@ -45,6 +49,12 @@ pub enum LedgerError {
     Unreadable(#[from] serde_json::Error),
     #[error(transparent)]
     Ambiguous(#[from] Ambiguous),
+    #[error("the search space of the sweep `{name}` is not one any more")]
+    Sweep {
+        name: String,
+        #[source]
+        error: SpaceError,
+    },
 }
 
 impl Ledger {

@@ -45,7 +45,9 @@ pub struct Ambiguous {
 }
 
 const COLUMNS: &str = "seq, id, batch, name, job, target, seed, params, state, body, attempt, exit_code, reason, metrics, \
-                       created, started, ended, retry_of, note";
+                       created, started, ended, retry_of, note, course, begins_with, \
+                       (SELECT coalesce(batches.job ->> 'objective', batches.job ->> 'headline') FROM batches \
+                        WHERE batches.id = runs.batch AND json_valid(batches.job))";
 
 impl Ledger {
     /// Newest last.
@@ -162,7 +164,8 @@ impl Ledger {
 
     /// The next open runs after `seq`, in queue order; none when there are no more.
     pub fn open_after(&self, seq: i64) -> Result<Vec<OpenRun>, LedgerError> {
-        let sql = "SELECT seq, id, batch, name, seed, params, body FROM runs WHERE ended IS NULL AND seq > ?1 ORDER BY seq LIMIT 1000";
+        let sql = "SELECT seq, id, batch, name, seed, params, body, begins_with FROM runs
+                   WHERE ended IS NULL AND seq > ?1 ORDER BY seq LIMIT 1000";
         let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([seq])?;
         let mut found = Vec::new();
@@ -175,6 +178,7 @@ impl Ledger {
                 seed: row.get::<_, Option<i64>>(4)?.map(i64::cast_unsigned),
                 params: json(row, 5)?,
                 run: json(row, 6)?,
+                from: row.get::<_, Option<String>>(7)?.map(|text| id(&text)),
             });
         }
         Ok(found)
@@ -269,7 +273,11 @@ impl Ledger {
 
     /// Where the code of all runs but these comes from.
     pub fn sources_without(&self, going: &BTreeSet<RunId>) -> Result<Vec<Source>, LedgerError> {
-        let sql = "SELECT batches.source, runs.id FROM runs JOIN batches ON batches.id = runs.batch ORDER BY batch";
+        // A sweep that goes on begins runs that are in no list yet.
+        let sql = "SELECT source, id FROM (
+                       SELECT batches.source, runs.id, batch FROM runs JOIN batches ON batches.id = runs.batch UNION ALL
+                       SELECT batches.source, '', batches.id FROM sweeps, json_each(sweeps.batches) JOIN batches
+                       ON batches.id = json_each.value WHERE sweeps.ended IS NULL) ORDER BY batch";
         let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([])?;
         let mut found: Vec<Source> = Vec::new();
@@ -279,6 +287,25 @@ impl Ledger {
                 if found.last() != Some(&source) {
                     found.push(source);
                 }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The images that all runs but these run in, as paths where they run.
+    pub fn images_without(&self, going: &BTreeSet<RunId>) -> Result<BTreeSet<String>, LedgerError> {
+        let sql = "SELECT image, id FROM (
+                       SELECT batches.job ->> '$.around.container.image' AS image, runs.id
+                       FROM runs JOIN batches ON batches.id = runs.batch UNION ALL
+                       SELECT batches.job ->> '$.around.container.image', '' FROM sweeps, json_each(sweeps.batches)
+                       JOIN batches ON batches.id = json_each.value WHERE sweeps.ended IS NULL)
+                   WHERE image IS NOT NULL";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let mut rows = statement.query([])?;
+        let mut found = BTreeSet::new();
+        while let Some(row) = rows.next()? {
+            if !going.contains(&id(&row.get::<_, String>(1)?)) {
+                found.insert(row.get(0)?);
             }
         }
         Ok(found)
@@ -317,15 +344,15 @@ impl Ledger {
 }
 
 /// Ids are written by us; one that cannot be read shows as all zeroes rather than hiding its row.
-fn id(text: &str) -> RunId {
+pub(super) fn id(text: &str) -> RunId {
     RunId(Uuid::parse_str(text).unwrap_or_default())
 }
 
-fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, LedgerError> {
+pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, LedgerError> {
     Ok(serde_json::from_str(row.get_ref(column)?.as_str().map_err(rusqlite::Error::from)?)?)
 }
 
-fn optional<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<T>, LedgerError> {
+pub(super) fn optional<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<T>, LedgerError> {
     let text = row.get::<_, Option<String>>(column)?;
     Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
 }
@@ -351,5 +378,8 @@ fn run_row(row: &Row<'_>) -> Result<RunRow, LedgerError> {
         ended: row.get::<_, Option<i64>>(16)?.map(Instant),
         retry_of: row.get::<_, Option<String>>(17)?.map(|text| id(&text)),
         note: row.get(18)?,
+        course: optional(row, 19)?.unwrap_or_default(),
+        from: row.get::<_, Option<String>>(20)?.map(|text| id(&text)),
+        headline: row.get(21)?,
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use trainyard_agent::depot::Depot;
-use trainyard_agent::order::{AttemptResult, Metrics, Source};
+use trainyard_agent::order::{AttemptResult, Metrics, Point, Source};
 use trainyard_core::id::{RunId, Token};
 use trainyard_core::plan::slots::{Demand, Slot};
 use trainyard_core::run::Run;
@@ -12,6 +12,7 @@ use trainyard_core::spec::JobSpec;
 use trainyard_core::time::Instant;
 use trainyard_core::value::Params;
 
+use super::SweepChange;
 use crate::provenance::Provenance;
 use crate::site::{Place, SitePlan};
 use crate::target::Declared;
@@ -47,6 +48,8 @@ pub struct NewRun {
     pub name: String,
     pub seed: Option<u64>,
     pub params: Params,
+    /// The run whose newest checkpoint it begins with.
+    pub from: Option<RunId>,
     pub run: Run,
     pub retry_of: Option<RunId>,
 }
@@ -60,6 +63,7 @@ pub struct OpenRun {
     pub name: String,
     pub seed: Option<u64>,
     pub params: Params,
+    pub from: Option<RunId>,
     pub run: Run,
 }
 
@@ -81,6 +85,11 @@ pub struct RunRow {
     pub exit_code: Option<i32>,
     pub reason: Option<String>,
     pub metrics: Metrics,
+    /// The metric that says most of it: its sweep's, or the one its job names.
+    pub headline: Option<String>,
+    /// Of the objective of its sweep; empty for others.
+    pub course: Vec<Point>,
+    pub from: Option<RunId>,
     pub created: Instant,
     pub started: Option<Instant>,
     pub ended: Option<Instant>,
@@ -153,6 +162,10 @@ pub enum Change {
         seq: i64,
         metrics: Metrics,
     },
+    Course {
+        seq: i64,
+        course: Vec<Point>,
+    },
     Note {
         seq: i64,
         note: Option<String>,
@@ -163,7 +176,16 @@ pub enum Change {
         at: Instant,
         problem: Option<String>,
     },
+    Sweep {
+        sweep: i64,
+        change: SweepChange,
+    },
     RequestsUpTo {
         id: i64,
     },
+}
+
+/// Random below the millisecond: a counter there would make all ids of a submission alike but for their last digits.
+pub(crate) fn new_id() -> RunId {
+    RunId(uuid::Uuid::new_v7(uuid::Timestamp::now(uuid::NoContext)))
 }

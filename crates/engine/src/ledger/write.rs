@@ -6,6 +6,7 @@ use trainyard_core::id::RunId;
 use trainyard_core::run::{Run, State};
 use trainyard_core::time::Instant;
 
+use super::sweeps;
 use super::{Batch, Change, Commit, Ledger, LedgerError, NewRun, Request};
 
 impl Ledger {
@@ -14,7 +15,7 @@ impl Ledger {
         self.transact(Commit::Durable, |tx| {
             let id = insert_batch(tx, batch, now)?;
             for run in runs {
-                insert_run(tx, id, batch, run, now)?;
+                insert_run(tx, id, &batch.job.name, &batch.target, run, now)?;
             }
             Ok(())
         })
@@ -58,12 +59,16 @@ impl Ledger {
                     tx.prepare_cached(sql)?.execute([seq])?;
                 }
             }
-            tx.execute("DELETE FROM batches WHERE id NOT IN (SELECT batch FROM runs)", [])?;
+            tx.execute(
+                "DELETE FROM batches WHERE id NOT IN (SELECT batch FROM runs)
+                 AND id NOT IN (SELECT value FROM sweeps, json_each(sweeps.batches))",
+                [],
+            )?;
             Ok(())
         })
     }
 
-    fn transact<T>(
+    pub(super) fn transact<T>(
         &mut self,
         commit: Commit,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, LedgerError>,
@@ -84,7 +89,7 @@ impl Ledger {
     }
 }
 
-fn insert_batch(tx: &Transaction<'_>, batch: &Batch, now: Instant) -> Result<i64, LedgerError> {
+pub(super) fn insert_batch(tx: &Transaction<'_>, batch: &Batch, now: Instant) -> Result<i64, LedgerError> {
     tx.execute(
         "INSERT INTO batches (project, target, job, source, env, extra, created, declared, depot, site, provenance)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
@@ -105,23 +110,31 @@ fn insert_batch(tx: &Transaction<'_>, batch: &Batch, now: Instant) -> Result<i64
     Ok(tx.last_insert_rowid())
 }
 
-fn insert_run(tx: &Transaction<'_>, batch: i64, common: &Batch, run: &NewRun, now: Instant) -> Result<(), LedgerError> {
+pub(super) fn insert_run(
+    tx: &Transaction<'_>,
+    batch: i64,
+    job: &str,
+    target: &str,
+    run: &NewRun,
+    now: Instant,
+) -> Result<(), LedgerError> {
     tx.prepare_cached(
-        "INSERT INTO runs (id, batch, name, job, target, seed, params, state, body, attempt, created, retry_of)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, ?10, ?11)",
+        "INSERT INTO runs (id, batch, name, job, target, seed, params, state, body, attempt, created, retry_of, begins_with)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, ?10, ?11, ?12)",
     )?
     .execute(params![
         run.id.0.simple().to_string(),
         batch,
         run.name,
-        common.job.name,
-        common.target,
+        job,
+        target,
         run.seed.map(u64::cast_signed),
         serde_json::to_string(&run.params)?,
         run.run.state.word(),
         serde_json::to_string(&run.run)?,
         now.0,
         run.retry_of.map(|id| id.0.simple().to_string()),
+        run.from.map(|id| id.0.simple().to_string()),
     ])?;
     Ok(())
 }
@@ -152,6 +165,12 @@ fn apply(tx: &Transaction<'_>, change: &Change) -> Result<(), LedgerError> {
                 .execute(params![seq, serde_json::to_string(metrics)?])?;
             Ok(())
         }
+        Change::Course { seq, course } => {
+            tx.prepare_cached("UPDATE runs SET course = ?2 WHERE seq = ?1")?
+                .execute(params![seq, serde_json::to_string(course)?])?;
+            Ok(())
+        }
+        Change::Sweep { sweep, change } => sweeps::apply(tx, *sweep, change),
         Change::RequestsUpTo { id } => {
             tx.prepare_cached("DELETE FROM requests WHERE id <= ?1")?.execute([id])?;
             Ok(())

@@ -2,9 +2,11 @@
 
 mod open;
 mod ship;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use trainyard_agent::pipe::frame::{self, Body, Tag};
@@ -12,13 +14,23 @@ use trainyard_agent::pipe::message::{Answer, ReadLog, Request};
 pub use trainyard_agent::pipe::message::{Listed, ListedKind, Output, Status};
 use trainyard_agent::tail::{Portion, Reading, Wanted};
 use trainyard_core::id::RunId;
+use trainyard_core::plan::ray::Node;
 
-use crate::host::{Host, HostError, Session};
+use crate::host::{Host, HostError};
+use crate::ray::{Agent, Letters, Ray, RayError};
+use ship::Program;
+use wire::Wire;
 
 /// What a file in [`Pipe::read_many`] is cut to.
 pub const SMALL_FILE: u64 = 4 << 20;
 /// How much later than a program's limit its end may reach us.
 const GRACE: Duration = Duration::from_secs(15);
+
+/// The program at this path, as an agent for Ray.
+pub(crate) fn agent_at(path: &Path) -> Result<Agent, PipeError> {
+    let program = Program::look(path)?;
+    Ok(Agent { path: path.to_owned(), hash: program.hash().to_owned(), name: program.name() })
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum PipeError {
@@ -29,6 +41,8 @@ pub enum PipeError {
     Dropped,
     #[error("no answer in time")]
     TimedOut,
+    #[error(transparent)]
+    Ray(#[from] RayError),
     /// The site answered, and said no.
     #[error("{0}")]
     Refused(String),
@@ -39,7 +53,7 @@ impl PipeError {
     pub fn is_broken(&self) -> bool {
         match self {
             Self::Dropped | Self::TimedOut | Self::Host(HostError::Dropped { .. }) => true,
-            Self::Host(_) | Self::Refused(_) => false,
+            Self::Host(_) | Self::Ray(_) | Self::Refused(_) => false,
         }
     }
 }
@@ -79,7 +93,7 @@ pub struct Space {
 #[derive(Debug)]
 pub struct Pipe {
     host: Host,
-    session: BufReader<Session>,
+    session: BufReader<Wire>,
     depot: String,
     agent: String,
     chatter: usize,
@@ -96,6 +110,42 @@ impl Pipe {
     /// The path of the agent at the site.
     pub fn agent(&self) -> &str {
         &self.agent
+    }
+
+    /// To the nodes of Ray clusters, of which nobody is asked anything yet.
+    pub(crate) fn to_ray(clusters: Vec<Ray>, depot: &str, agent: &Agent, limit: Duration) -> Self {
+        let name = clusters.first().map(Ray::address).unwrap_or_default();
+        let letters = Letters::new(clusters, depot.to_owned(), agent.clone(), limit);
+        Self {
+            host: Host::Cluster(name),
+            session: BufReader::with_capacity(1 << 16, Wire::Letters(Box::new(letters))),
+            depot: depot.to_owned(),
+            agent: format!("{depot}/bin/{}", agent.name),
+            chatter: 0,
+            broken: false,
+        }
+    }
+
+    /// Every node of every cluster, with the number of the cluster; none but of Ray.
+    pub(crate) fn nodes(&self) -> Result<Vec<(usize, Node)>, PipeError> {
+        match self.session.get_ref() {
+            Wire::Letters(letters) => Ok(letters.everywhere()?),
+            Wire::Child(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Asks one node of a Ray cluster.
+    pub(crate) fn at<T>(&mut self, cluster: usize, node: &Node, ask: impl FnOnce(&mut Self) -> T) -> T {
+        self.fix(Some((cluster, node)));
+        let answer = ask(self);
+        self.fix(None);
+        answer
+    }
+
+    fn fix(&mut self, place: Option<(usize, &Node)>) {
+        if let Wire::Letters(letters) = self.session.get_mut() {
+            letters.fix(place);
+        }
     }
 
     /// Lines that the login shell said before the agent did.
@@ -117,10 +167,7 @@ impl Pipe {
     ) -> Result<Ran, PipeError> {
         let milliseconds = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         let request = Request::Run { argv: argv.to_vec(), env: env.clone(), milliseconds };
-        let usual = self.session.get_ref().limit;
-        self.session.get_mut().limit = usual.max(limit.saturating_add(GRACE));
-        let answer = self.ask(&request, &[stdin]);
-        self.session.get_mut().limit = usual;
+        let answer = self.within(limit.saturating_add(GRACE), |pipe| pipe.ask(&request, &[stdin]));
         let Answer::Ran { status, stdout, stderr, cut } = answer? else { return Err(self.nonsense()) };
         let mut parts = self.parts(&[stdout, stderr])?.into_iter();
         let (stdout, stderr) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -288,6 +335,15 @@ impl Pipe {
         Ok(answer)
     }
 
+    /// With more patience than usual.
+    pub(crate) fn within<T>(&mut self, limit: Duration, ask: impl FnOnce(&mut Self) -> T) -> T {
+        let usual = self.session.get_ref().limit();
+        self.session.get_mut().set_limit(usual.max(limit));
+        let answer = ask(self);
+        self.session.get_mut().set_limit(usual);
+        answer
+    }
+
     /// The next frame of an answer's body; `None` at its end. Until then nothing else can be asked.
     pub(crate) fn frame(&mut self) -> Result<Option<Vec<u8>>, PipeError> {
         self.broken = true;
@@ -347,18 +403,25 @@ impl Pipe {
 
     fn failed(&mut self, error: &io::Error) -> PipeError {
         self.broken = true;
+        if let Wire::Letters(letters) = self.session.get_mut()
+            && let Some(trouble) = letters.take_trouble()
+        {
+            // A letter without an answer leaves nothing unread.
+            self.broken = false;
+            return trouble.into();
+        }
         if error.kind() == io::ErrorKind::TimedOut {
             return PipeError::TimedOut;
         }
         if error.kind() == io::ErrorKind::Other {
             return PipeError::Refused(error.to_string());
         }
-        match &self.host {
-            Host::Ssh(host) => match host.why(self.session.get_mut()) {
+        match (&self.host, self.session.get_mut()) {
+            (Host::Ssh(host), Wire::Child(session)) => match host.why(session) {
                 HostError::NoShell { .. } | HostError::Dropped { .. } | HostError::Other { .. } => PipeError::Dropped,
                 other => other.into(),
             },
-            Host::Here => PipeError::Dropped,
+            _ => PipeError::Dropped,
         }
     }
 }

@@ -9,6 +9,7 @@ use trainyard_agent::pipe::message::{Hello, PROTOCOL};
 use trainyard_core::quote;
 
 use super::ship::Program;
+use super::wire::Wire;
 use super::{Pipe, PipeError};
 use crate::host::{Host, HostError, Person, Session, SshHost, Stderr};
 
@@ -27,6 +28,7 @@ impl Pipe {
                 let script = script(depot, &program, &marker)?;
                 host.start(&script, Person::Nobody, Stderr::Kept, limit)?
             }
+            Host::Cluster(name) => return Err(PipeError::Refused(format!("{name} is no single machine"))),
         };
         let mut session = BufReader::with_capacity(1 << 16, session);
         let (hello, chatter) = match greeting(&mut session, &marker, &program, host) {
@@ -43,6 +45,8 @@ impl Pipe {
         if *host == Host::Here {
             program.copy_to(Path::new(&agent)).map_err(|error| PipeError::Refused(format!("{agent}: {error}")))?;
         }
+        // Nothing was asked yet, so nothing is left unread.
+        let session = BufReader::with_capacity(1 << 16, Wire::Child(session.into_inner()));
         Ok(Self { host: host.clone(), session, depot: hello.depot, agent, chatter, broken: false })
     }
 }
@@ -161,7 +165,7 @@ fn silent(host: &Host, session: &mut Session, error: &io::Error) -> PipeError {
     }
     match host {
         Host::Ssh(host) => SshHost::why(host, session).into(),
-        Host::Here => {
+        Host::Here | Host::Cluster(_) => {
             drop(session.end());
             let said = session.said();
             PipeError::Refused(if said.is_empty() { "the agent does not start".to_owned() } else { said })

@@ -92,8 +92,8 @@ impl Site for Machine {
         self.ask(&["queue", "cancel"], &runs)
     }
 
-    fn settle(&mut self, run: RunId, attempt: u32, job: &JobSpec) -> Result<Fate, PipeError> {
-        let (run, attempt) = (run.to_string(), attempt.to_string());
+    fn settle(&mut self, asked: &Asked, attempt: u32, job: &JobSpec) -> Result<Fate, PipeError> {
+        let (run, attempt) = (asked.run.to_string(), attempt.to_string());
         self.ask(&["agent", "settle", "--run", &run, "--attempt", &attempt], job)
     }
 

@@ -5,6 +5,7 @@
 
 mod machine;
 mod probe;
+mod ray;
 mod slurm;
 mod survey;
 mod worker;
@@ -24,9 +25,10 @@ use crate::target::{Declared, SubmitError};
 pub use machine::{Machine, Standing, secret_key};
 pub(crate) use machine::{WANTS_SECRETS, is_secret_key};
 pub use probe::Known;
+pub use ray::{Overview, RaySite, inspect, overview};
 pub use slurm::{Slurm, job_name, script};
 pub use survey::{Cluster, Folder, Survey, survey};
-pub use worker::{News, Reach, Task, Worker, depot_of, open};
+pub use worker::{News, Reach, Task, Worker, depot_of, open, send_code};
 
 /// How a site is told about the runs of a submission: what was decided when it was planned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,6 +57,7 @@ impl SitePlan {
                 let Declared { cpus, memory, gpus } = Declared::of(&ssh.limits);
                 Scheduler::Host { cpus, memory, gpus, setup: ssh.setup.clone() }
             }
+            TargetKind::Ray(_) => Scheduler::Ray { notice: self.notice },
             _ => Scheduler::Slurm { name: job_name(job, parcel), by: self.by, limit: self.limit, notice: self.notice },
         }
     }
@@ -144,7 +147,7 @@ pub trait Site {
     /// Stopping what has ended, or was never there, is no error. With `insist` no grace is given.
     fn cancel(&mut self, asked: &[Asked], insist: bool) -> Result<(), PipeError>;
     /// Makes sure that an attempt the scheduler does not know is not begun any more, or finds out how it ended.
-    fn settle(&mut self, run: RunId, attempt: u32, job: &JobSpec) -> Result<Fate, PipeError>;
+    fn settle(&mut self, asked: &Asked, attempt: u32, job: &JobSpec) -> Result<Fate, PipeError>;
     /// Runs that have ended are no more part of what it remembers, if it remembers any.
     fn forget(&mut self, _runs: &[RunId]) -> Result<(), PipeError> {
         Ok(())

@@ -196,8 +196,8 @@ impl Site for Slurm {
         Ok(())
     }
 
-    fn settle(&mut self, run: RunId, attempt: u32, job: &JobSpec) -> Result<Fate, PipeError> {
-        let (run, attempt) = (run.to_string(), attempt.to_string());
+    fn settle(&mut self, asked: &Asked, attempt: u32, job: &JobSpec) -> Result<Fate, PipeError> {
+        let (run, attempt) = (asked.run.to_string(), attempt.to_string());
         self.pipe.task(&["settle", "--run", &run, "--attempt", &attempt], job, PATIENCE)
     }
 }

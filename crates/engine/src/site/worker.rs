@@ -5,15 +5,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
+use trainyard_agent::depot::Depot;
 use trainyard_agent::disk::now;
 use trainyard_agent::look::Fate;
-use trainyard_core::id::RunId;
-use trainyard_core::spec::{JobSpec, TargetKind, TargetSpec};
+use trainyard_core::id::{Digest, RunId};
+use trainyard_core::spec::{JobSpec, RaySpec, TargetKind, TargetSpec};
 use trainyard_core::time::Instant;
 
-use super::{Asked, Machine, Seen, Shipment, Site, Slurm};
+use super::{Asked, Machine, RaySite, Seen, Shipment, Site, Slurm};
 use crate::host::{Host, HostError, SshHost};
-use crate::pipe::{Pipe, PipeError};
+use crate::pipe::{Pipe, PipeError, agent_at};
+use crate::ray::Ray;
 use crate::target::SubmitError;
 
 /// How sites are reached from here.
@@ -25,12 +27,18 @@ pub struct Reach {
     pub sockets: PathBuf,
     /// The program that is both yard and its agent.
     pub program: PathBuf,
+    /// The depot of this machine, for sites that get their code out of it.
+    pub home: Depot,
+    /// Where it is remembered which cluster of several a parcel went to.
+    pub choices: PathBuf,
 }
 
 /// How long a site may take for its answers, beyond what a command itself is given.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A connection nobody needs is given up after this long.
 const IDLE: Duration = Duration::from_secs(300);
+/// On each node of a Ray cluster: Ray's programs have no other folder that is sure to be theirs.
+const RAY_DEPOT: &str = "/tmp/trainyard";
 
 impl Reach {
     /// A host that nobody is asked about: what needs a person fails.
@@ -38,6 +46,7 @@ impl Reach {
         let name = match &target.kind {
             TargetKind::Ssh(ssh) => Some(&ssh.host),
             TargetKind::Slurm(slurm) => slurm.host.as_ref(),
+            TargetKind::Ray(ray) => return Ok(Host::Cluster(ray.addresses.first().cloned().unwrap_or_default())),
             _ => None,
         };
         match name {
@@ -47,13 +56,48 @@ impl Reach {
     }
 
     pub fn pipe(&self, target: &TargetSpec) -> Result<Pipe, PipeError> {
+        if let TargetKind::Ray(spec) = &target.kind {
+            let agent = agent_at(&self.program)?;
+            return Ok(Pipe::to_ray(clusters(spec)?, &depot_of(target), &agent, PATIENCE));
+        }
         let host = self.host(target)?;
         Pipe::open(&host, &depot_of(target), &self.program, PATIENCE)
     }
 }
 
+/// Sends code that lies in the depot at home to where it is fetched from. Where a target names several clusters that is
+/// done when one of them is chosen, and here it is only seen that one of them answers.
+pub fn send_code(
+    reach: &Reach,
+    target: &TargetSpec,
+    digest: &Digest,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), PipeError> {
+    let TargetKind::Ray(spec) = &target.kind else { return Ok(()) };
+    let clusters = clusters(spec)?;
+    if let [only] = &clusters[..] {
+        return Ok(crate::ray::send(only, &agent_at(&reach.program)?, &reach.home, digest, progress)?);
+    }
+    let mut trouble = None;
+    for ray in &clusters {
+        match ray.version() {
+            Ok(_) => return Ok(()),
+            Err(error) => trouble = Some(error),
+        }
+    }
+    trouble.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// All of them; none is asked anything yet.
+fn clusters(spec: &RaySpec) -> Result<Vec<Ray>, PipeError> {
+    Ok(spec.addresses.iter().map(|address| Ray::open(spec, address)).collect::<Result<_, _>>()?)
+}
+
 /// The folder at the site, as the file names it.
 pub fn depot_of(target: &TargetSpec) -> String {
+    if let (None, TargetKind::Ray(_)) = (&target.depot, &target.kind) {
+        return RAY_DEPOT.to_owned();
+    }
     target.depot.clone().unwrap_or_else(|| "~/.local/share/trainyard/depot".to_owned())
 }
 
@@ -63,7 +107,7 @@ pub enum Task {
     Submit(Box<Shipment>),
     Observe(Vec<Asked>),
     Cancel { asked: Vec<Asked>, insist: bool },
-    Settle { run: RunId, attempt: u32, job: Box<JobSpec> },
+    Settle { asked: Box<Asked>, attempt: u32, job: Box<JobSpec> },
 }
 
 /// What it says.
@@ -142,8 +186,8 @@ impl Bench {
                 Ok(()) => return,
                 Err(error) => self.unanswered(&error),
             },
-            Task::Settle { run, attempt, job } => match self.with_site(|site| site.settle(run, attempt, &job)) {
-                Ok(fate) => News::Settled { run, attempt, fate },
+            Task::Settle { asked, attempt, job } => match self.with_site(|site| site.settle(&asked, attempt, &job)) {
+                Ok(fate) => News::Settled { run: asked.run, attempt, fate },
                 Err(error) => self.unanswered(&error),
             },
         };
@@ -195,6 +239,11 @@ pub fn open(reach: &Reach, target: &TargetSpec) -> Result<Box<dyn Site>, PipeErr
     match &target.kind {
         TargetKind::Slurm(_) => Ok(Box::new(Slurm::new(pipe))),
         TargetKind::Ssh(_) => Ok(Box::new(Machine::new(pipe))),
+        TargetKind::Ray(spec) => {
+            let (agent, clusters) = (agent_at(&reach.program)?, clusters(spec)?);
+            let site = RaySite::new(spec.clone(), clusters, pipe, agent, reach.home.clone(), reach.choices.clone());
+            Ok(Box::new(site))
+        }
         other => Err(PipeError::Refused(format!("targets of kind `{}` are not sites", other.name()))),
     }
 }

@@ -16,14 +16,14 @@ const MAGIC: &[u8; 8] = b"yardidx1";
 
 /// A file as it was when it was hashed.
 #[derive(Debug)]
-pub(super) struct Known {
-    pub(super) path: Vec<u8>,
+pub(super) struct Known<'a> {
+    pub(super) path: &'a [u8],
     /// Size, inode, device, mtime, ctime.
     numbers: [u64; 5],
     pub(super) hash: blake3::Hash,
 }
 
-impl Known {
+impl Known<'_> {
     pub(super) fn is_about(&self, stat: &Stat) -> bool {
         self.numbers == numbers(stat)
     }
@@ -33,13 +33,12 @@ fn numbers(stat: &Stat) -> [u64; 5] {
     [stat.size, stat.inode, stat.device, stat.modified.cast_unsigned(), stat.changed.cast_unsigned()]
 }
 
-/// Sorted by path; empty when there is no cache, or one that is damaged or of another project.
-pub(super) fn load(at: &Path, project: &Path) -> Vec<Known> {
-    let Ok(bytes) = std::fs::read(at) else { return Vec::new() };
-    parse(&bytes, project).unwrap_or_default()
+/// Sorted by path; empty when `bytes` are no cache, or one that is damaged or of another project.
+pub(super) fn read<'a>(bytes: &'a [u8], project: &Path) -> Vec<Known<'a>> {
+    parse(bytes, project).unwrap_or_default()
 }
 
-fn parse(bytes: &[u8], project: &Path) -> Option<Vec<Known>> {
+fn parse<'a>(bytes: &'a [u8], project: &Path) -> Option<Vec<Known<'a>>> {
     let (body, sum) = bytes.split_last_chunk::<{ blake3::OUT_LEN }>()?;
     if blake3::hash(body) != *sum {
         return None;
@@ -50,7 +49,7 @@ fn parse(bytes: &[u8], project: &Path) -> Option<Vec<Known>> {
     }
     let mut known = Vec::new();
     while !rest.is_empty() {
-        let path = text(&mut rest)?.to_vec();
+        let path = text(&mut rest)?;
         let mut numbers = [0; 5];
         for number in &mut numbers {
             let (bytes, after) = rest.split_first_chunk()?;

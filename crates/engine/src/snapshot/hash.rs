@@ -23,7 +23,8 @@ const BUFFER: usize = 1 << 17;
 /// For every file its content, `None` for what is no file or gone; in the order of `found`.
 pub(super) fn hash_all(project: &Path, found: &[Found], at: &Path) -> io::Result<Vec<Option<Content>>> {
     let began = now();
-    let known = cache::load(at, project);
+    let remembered = std::fs::read(at).unwrap_or_default();
+    let known = cache::read(&remembered, project);
     let mut contents = look_up(found, &known);
     let mut unknown: Vec<usize> = (0..found.len()).filter(|i| wants_hash(found, &contents, *i)).collect();
     let unchanged = unknown.is_empty() && known.len() == contents.iter().flatten().count();
@@ -54,12 +55,12 @@ fn wants_hash(found: &[Found], contents: &[Option<Content>], index: usize) -> bo
 }
 
 /// Both are sorted by path, so one pass does.
-fn look_up(found: &[Found], known: &[Known]) -> Vec<Option<Content>> {
+fn look_up(found: &[Found], known: &[Known<'_>]) -> Vec<Option<Content>> {
     use std::os::unix::ffi::OsStrExt;
     let mut known = known.iter().peekable();
     let mut answer = |file: &Found| {
         let path = file.path.as_os_str().as_bytes();
-        while known.next_if(|entry| entry.path.as_slice() < path).is_some() {}
+        while known.next_if(|entry| entry.path < path).is_some() {}
         let Kind::File(stat) = &file.kind else { return None };
         let entry = known.next_if(|entry| entry.path == path)?;
         entry.is_about(stat).then_some(Content { hash: entry.hash, size: stat.size })

@@ -32,6 +32,8 @@ pub struct Rules {
 pub struct Snapshot {
     pub digest: Digest,
     pub manifest: Manifest,
+    /// The manifest as a depot keeps it: what the digest is of.
+    pub text: Vec<u8>,
     /// Where each blob's content was read; the file may have changed since, so whoever reads it checks the digest.
     /// A file that has only grown still begins with the content: read as many bytes as the manifest says.
     pub files: BTreeMap<Digest, PathBuf>,
@@ -80,7 +82,15 @@ pub fn scan(project: &Path, rules: &Rules, cache: &Path) -> Result<Snapshot, Sna
         };
         manifest.entries.push(Entry { path: encode(&file.path), kind });
     }
-    Ok(Snapshot { digest: manifest.digest(), manifest, files: files.into_iter().collect(), bytes })
+    Ok(Snapshot::new(manifest, files.into_iter().collect(), bytes))
+}
+
+impl Snapshot {
+    pub fn new(manifest: Manifest, files: BTreeMap<Digest, PathBuf>, bytes: u64) -> Self {
+        let text = manifest.bytes();
+        let digest = Digest(blake3::hash(&text).to_hex().to_string());
+        Self { digest, manifest, text, files, bytes }
+    }
 }
 
 /// A project that is being edited is looked at again this often.

@@ -134,9 +134,9 @@ fn sync(new: &[PathBuf], depot: &Depot) -> io::Result<()> {
 }
 
 fn publish(snapshot: &Snapshot, depot: &Depot) -> io::Result<()> {
-    if Manifest::read(depot, &snapshot.digest).is_ok() {
+    if Manifest::text(depot, &snapshot.digest).is_some() {
         return Ok(());
     }
     fs_err::create_dir_all(depot.snapshots())?;
-    replace(&depot.snapshot(&snapshot.digest), &snapshot.manifest.bytes(), Durability::Synced)
+    replace(&depot.snapshot(&snapshot.digest), &snapshot.text, Durability::Synced)
 }

@@ -4,6 +4,7 @@
 //! reach in, nor do the project's reach into a submodule. Outside any repository every `.gitignore` of the project
 //! counts. `.yardignore` and `exclude` know no borders, and `.yardignore` may bring back what `.gitignore` leaves out.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -143,7 +144,7 @@ impl Drop for Batch {
 /// `None` for what is no part of a snapshot, and for what was removed while we looked.
 fn look(project: &Path, entry: &DirEntry) -> Result<Option<Found>, SnapshotError> {
     let Some(kind) = entry.file_type().filter(|_| entry.depth() > 0) else { return Ok(None) };
-    let path = entry.path().strip_prefix(project).unwrap_or(entry.path()).to_owned();
+    let path = below(project, entry.path()).to_owned();
     let kind = if kind.is_dir() {
         Kind::Folder
     } else if kind.is_symlink() {
@@ -162,6 +163,13 @@ fn look(project: &Path, entry: &DirEntry) -> Result<Option<Found>, SnapshotError
         return Ok(None);
     };
     Ok(Some(Found { path, kind }))
+}
+
+/// The walk begins each path with the project's as it was given, so there is nothing to compare part by part.
+fn below<'a>(project: &Path, path: &'a Path) -> &'a Path {
+    let whole = path.as_os_str().as_bytes();
+    let rest = whole.strip_prefix(project.as_os_str().as_bytes()).unwrap_or(whole);
+    Path::new(OsStr::from_bytes(rest.strip_prefix(b"/").unwrap_or(rest)))
 }
 
 fn is_gone(error: &ignore::Error) -> bool {

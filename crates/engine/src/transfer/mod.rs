@@ -5,7 +5,7 @@ mod pull;
 mod upload;
 
 pub use pull::{Pulled, pull, pull_outputs};
-pub use upload::{Sent, upload};
+pub use upload::{Base, Sent, upload};
 
 use std::path::PathBuf;
 

@@ -202,8 +202,8 @@ impl Place {
         let mut open: Option<Growing> = None;
         pipe.blocks(|packed| {
             going.wire += packed.len() as u64;
-            let block = unpacker.unpack(packed).map_err(|_| PipeError::Dropped)?;
-            for piece in pieces(&block) {
+            let block = unpacker.unpack(&packed).map_err(|_| PipeError::Dropped)?;
+            for piece in pieces(block) {
                 let piece = piece.map_err(|_| PipeError::Dropped)?;
                 let index = usize::try_from(piece.index).unwrap_or(usize::MAX);
                 let (Some(file), Some(asked)) = (needed.get(index), wanted.get(index)) else {

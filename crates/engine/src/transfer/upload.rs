@@ -1,12 +1,13 @@
 //! A snapshot to a depot: one question if it is there, else what is missing in one stream.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use trainyard_agent::pipe::block::{BLOCK, Packer, RECORD, Record, Worth, looks_compressible};
+use trainyard_agent::pipe::edit;
 use trainyard_agent::pipe::frame::Tag;
 use trainyard_agent::pipe::message::{Answer, Request};
 use trainyard_agent::snapshot::Kind;
@@ -34,17 +35,31 @@ pub struct Sent {
     pub wire: u64,
 }
 
+/// A snapshot that the site most likely has: only what differs from it is offered.
+#[derive(Debug, Clone, Copy)]
+pub struct Base<'a> {
+    pub digest: &'a Digest,
+    pub text: &'a [u8],
+}
+
 /// After this the snapshot is in the depot, whole. A failure leaves what arrived whole, and no snapshot.
-pub fn upload(pipe: &mut Pipe, snapshot: &Snapshot, progress: &mut dyn FnMut(Progress)) -> Result<Sent, TransferError> {
-    if pipe.has(&snapshot.digest)? {
-        return Ok(Sent::default());
-    }
-    let manifest = snapshot.manifest.bytes();
-    let (missing, free) = pipe.offer(&snapshot.digest, &manifest)?;
+pub fn upload(
+    pipe: &mut Pipe,
+    snapshot: &Snapshot,
+    base: Option<Base<'_>>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Sent, TransferError> {
+    let base = base.filter(|base| *base.digest != snapshot.digest);
+    let known = base.map(|base| pipe.offer_edits(snapshot, base)).transpose()?.flatten();
+    let (missing, free) = match known {
+        Some(answer) => answer,
+        None if pipe.has(&snapshot.digest)? => return Ok(Sent::default()),
+        None => pipe.offer(snapshot)?,
+    };
     if missing.is_empty() {
         return Ok(Sent::default());
     }
-    let files = wanted(snapshot, &missing);
+    let files = wanted(snapshot, missing);
     let bytes = files.iter().map(|file| file.size).sum();
     let need = bytes + files.len() as u64 * FILE_COST;
     if need + MARGIN > free {
@@ -101,17 +116,40 @@ impl Pipe {
     }
 
     /// What is missing there, and how much is free.
-    fn offer(&mut self, snapshot: &Digest, manifest: &[u8]) -> Result<(BTreeSet<Digest>, u64), PipeError> {
-        let packed = zstd::bulk::compress(manifest, 1).map_err(|error| PipeError::Refused(error.to_string()))?;
-        let request = Request::Offer { snapshot: snapshot.clone(), size: manifest.len() as u64 };
-        let Answer::Missing { blobs, free, .. } = self.ask(&request, &[&packed])? else {
-            return Err(PipeError::Dropped);
+    fn offer(&mut self, snapshot: &Snapshot) -> Result<Lacking, PipeError> {
+        let request = Request::Offer { snapshot: snapshot.digest.clone(), size: snapshot.text.len() as u64 };
+        self.ask_packed(&request, &snapshot.text)?.ok_or(PipeError::Dropped)
+    }
+
+    /// `None` if the site cannot tell it from the other snapshot.
+    fn offer_edits(&mut self, snapshot: &Snapshot, base: Base<'_>) -> Result<Option<Lacking>, PipeError> {
+        let edits = edit::between(base.text, &snapshot.text);
+        let edits = serde_json::to_vec(&edits).map_err(|error| PipeError::Refused(error.to_string()))?;
+        if edits.len() > snapshot.text.len() / 2 {
+            return Ok(None);
+        }
+        let (snapshot, base) = (snapshot.digest.clone(), base.digest.clone());
+        self.ask_packed(&Request::OfferEdits { snapshot, base, size: edits.len() as u64 }, &edits)
+    }
+
+    fn ask_packed(&mut self, request: &Request, body: &[u8]) -> Result<Option<Lacking>, PipeError> {
+        let packed = zstd::bulk::compress(body, 1).map_err(|error| PipeError::Refused(error.to_string()))?;
+        let (blobs, free) = match self.ask(request, &[&packed])? {
+            Answer::Missing { blobs, free, .. } => (blobs, free),
+            Answer::Has { there: false } => {
+                self.parts(&[])?;
+                return Ok(None);
+            }
+            _ => return Err(PipeError::Dropped),
         };
         let names = self.parts(&[blobs.saturating_mul(32)])?.concat();
         let name = |raw: &[u8; 32]| Digest(blake3::Hash::from_bytes(*raw).to_hex().to_string());
-        Ok((names.as_chunks::<32>().0.iter().map(name).collect(), free))
+        Ok(Some((names.as_chunks::<32>().0.iter().map(name).collect(), free)))
     }
 }
+
+/// What a site does not have, and how much is free there.
+type Lacking = (HashSet<Digest>, u64);
 
 struct Wanted<'a> {
     digest: [u8; 32],
@@ -120,18 +158,13 @@ struct Wanted<'a> {
 }
 
 /// In the order of the paths, which is about the order on the disk.
-fn wanted<'a>(snapshot: &'a Snapshot, missing: &BTreeSet<Digest>) -> Vec<Wanted<'a>> {
-    let mut left: BTreeMap<&Digest, &Path> = snapshot
-        .files
-        .iter()
-        .filter(|(digest, _)| missing.contains(digest))
-        .map(|(digest, path)| (digest, path.as_path()))
-        .collect();
-    let mut files = Vec::with_capacity(left.len());
+fn wanted(snapshot: &Snapshot, mut missing: HashSet<Digest>) -> Vec<Wanted<'_>> {
+    let mut files = Vec::with_capacity(missing.len());
     for entry in &snapshot.manifest.entries {
         if let Kind::File { blob, size, .. } = &entry.kind
-            && let Some(path) = left.remove(blob)
+            && missing.remove(blob)
             && let Ok(digest) = blake3::Hash::from_hex(&blob.0)
+            && let Some(path) = snapshot.files.get(blob)
         {
             files.push(Wanted { digest: *digest.as_bytes(), path, size: *size });
         }
@@ -178,65 +211,103 @@ struct Packed {
     bytes: u64,
 }
 
+/// What a thread keeps from one unit to the next: memory that was used just now costs nothing.
+struct Bench {
+    packer: Packer,
+    content: Vec<u8>,
+    soft: Vec<u8>,
+    hard: Vec<u8>,
+}
+
 fn pack(unit: &Unit<'_>) -> Result<Packed, TransferError> {
     thread_local! {
-        static PACKER: std::cell::RefCell<Option<Packer>> = const { std::cell::RefCell::new(None) };
+        static BENCH: std::cell::RefCell<Option<Bench>> = const { std::cell::RefCell::new(None) };
     }
-    let packing = |source| TransferError::Read { path: "the compressor".into(), source };
-    PACKER.with_borrow_mut(|packer| {
-        let packer = match packer {
-            Some(packer) => packer,
-            None => packer.insert(Packer::new().map_err(packing)?),
-        };
-        let mut frames = Vec::with_capacity(2);
-        let mut keep = |lane, block: &[u8], worth| -> Result<(), TransferError> {
-            if !block.is_empty() {
-                frames.push(packer.pack(lane, block, worth).map_err(packing)?);
-            }
-            Ok(())
-        };
-        match unit {
-            Unit::Small { number, files } => {
-                let (mut soft, mut hard) = (Vec::with_capacity(BLOCK), Vec::new());
-                for file in *files {
-                    let bytes = read_whole(file)?;
-                    let block = if looks_compressible(&bytes) { &mut soft } else { &mut hard };
-                    Record { digest: file.digest, total: file.size, offset: 0, bytes: &bytes }.append(block);
-                }
-                let [lane, ..] = number.to_le_bytes();
-                keep(lane, &soft, Worth::Compressing)?;
-                keep(lane.wrapping_add(1), &hard, Worth::SendingAsIs)?;
-                Ok(Packed { frames, bytes: files.iter().map(|file| file.size).sum() })
-            }
-            Unit::Piece { file, offset, length } => {
-                let bytes = read_piece(file, *offset, *length)?;
-                let worth = if looks_compressible(&bytes) { Worth::Compressing } else { Worth::SendingAsIs };
-                let mut block = Vec::with_capacity(bytes.len() + RECORD);
-                Record { digest: file.digest, total: file.size, offset: *offset, bytes: &bytes }.append(&mut block);
-                let [lane, ..] = file.digest;
-                keep(lane, &block, worth)?;
-                Ok(Packed { frames, bytes: bytes.len() as u64 })
-            }
-        }
+    BENCH.with_borrow_mut(|bench| match bench {
+        Some(bench) => bench.pack(unit),
+        None => bench.insert(Bench::new()?).pack(unit),
     })
 }
 
+impl Bench {
+    fn new() -> Result<Self, TransferError> {
+        let packer = Packer::new().map_err(unpacked)?;
+        Ok(Self { packer, content: Vec::new(), soft: Vec::new(), hard: Vec::new() })
+    }
+
+    fn pack(&mut self, unit: &Unit<'_>) -> Result<Packed, TransferError> {
+        self.soft.clear();
+        self.hard.clear();
+        let (lanes, bytes) = match unit {
+            Unit::Small { number, files } => {
+                for file in *files {
+                    read_whole(file, &mut self.content)?;
+                    self.put(file, 0);
+                }
+                let [lane, ..] = number.to_le_bytes();
+                ([lane, lane.wrapping_add(1)], files.iter().map(|file| file.size).sum())
+            }
+            Unit::Piece { file, offset, length } => {
+                read_piece(file, *offset, *length, &mut self.content)?;
+                self.put(file, *offset);
+                let [lane, ..] = file.digest;
+                ([lane, lane], *length as u64)
+            }
+        };
+        let mut frames = Vec::with_capacity(2);
+        let blocks = [(&self.soft, Worth::Compressing), (&self.hard, Worth::SendingAsIs)];
+        for ((block, worth), lane) in blocks.into_iter().zip(lanes) {
+            if !block.is_empty() {
+                frames.push(self.packer.pack(lane, block, worth).map_err(unpacked)?);
+            }
+        }
+        Ok(Packed { frames, bytes })
+    }
+
+    fn put(&mut self, file: &Wanted<'_>, offset: u64) {
+        let block = if looks_compressible(&self.content) { &mut self.soft } else { &mut self.hard };
+        Record { digest: file.digest, total: file.size, offset, bytes: &self.content }.append(block);
+    }
+}
+
+fn unpacked(source: io::Error) -> TransferError {
+    TransferError::Read { path: "the compressor".into(), source }
+}
+
 /// Another length than at the scan is a change; other bytes of the same length are seen at the site.
-fn read_whole(file: &Wanted<'_>) -> Result<Vec<u8>, TransferError> {
-    let mut bytes = Vec::with_capacity(usize::try_from(file.size).unwrap_or(0) + 1);
-    let read = File::open(file.path).and_then(|open| open.take(file.size + 1).read_to_end(&mut bytes));
+fn read_whole(file: &Wanted<'_>, bytes: &mut Vec<u8>) -> Result<(), TransferError> {
+    // One byte more than there should be shows that the file has grown.
+    bytes.resize(usize::try_from(file.size).unwrap_or(BLOCK) + 1, 0);
+    let read = File::open(file.path).and_then(|mut open| fill(&mut open, bytes));
     match read {
-        Ok(_) if bytes.len() as u64 == file.size => Ok(bytes),
+        Ok(count) if count as u64 == file.size => {
+            bytes.truncate(count);
+            Ok(())
+        }
         Ok(_) => Err(changed(file)),
         Err(error) => Err(unreadable(file, error)),
     }
 }
 
-fn read_piece(file: &Wanted<'_>, offset: u64, length: usize) -> Result<Vec<u8>, TransferError> {
-    let mut bytes = vec![0; length];
+/// As many bytes as there are, or as fit.
+fn fill(file: &mut File, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut count = 0;
+    while let Some(rest) = bytes.get_mut(count..).filter(|rest| !rest.is_empty()) {
+        match file.read(rest) {
+            Ok(0) => break,
+            Ok(more) => count += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(count)
+}
+
+fn read_piece(file: &Wanted<'_>, offset: u64, length: usize, bytes: &mut Vec<u8>) -> Result<(), TransferError> {
+    bytes.resize(length, 0);
     let open = File::open(file.path).map_err(|error| unreadable(file, error))?;
-    match open.read_exact_at(&mut bytes, offset) {
-        Ok(()) if open.metadata().is_ok_and(|data| data.len() == file.size) => Ok(bytes),
+    match open.read_exact_at(bytes, offset) {
+        Ok(()) if open.metadata().is_ok_and(|data| data.len() == file.size) => Ok(()),
         Ok(()) => Err(changed(file)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(changed(file)),
         Err(error) => Err(unreadable(file, error)),

@@ -33,6 +33,7 @@ pub(super) fn order(active: &Active, attempt: u32) -> Order {
         job: active.batch.job.clone(),
         seed: active.open.seed,
         params: active.open.params.clone(),
+        from: active.open.from,
         extra: active.batch.extra.clone(),
         source: active.batch.source.clone(),
         env: active.batch.env.clone(),

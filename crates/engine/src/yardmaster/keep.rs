@@ -1,23 +1,24 @@
 //! What the yardmaster has in hand: open runs, what they wait for, and what is not yet in the ledger.
 
+mod hearing;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use trainyard_agent::disk::now;
-use trainyard_agent::order::{AttemptResult, Metrics, Source};
-use trainyard_agent::site;
-use trainyard_agent::view::View;
+use trainyard_agent::order::{Metrics, Point};
 use trainyard_core::id::{RunId, Token};
 use trainyard_core::plan::slots::{Slot, Slots};
-use trainyard_core::run::{Effect, Ending, Event, Outcome, State, decide};
+use trainyard_core::run::{Effect, Event, State, decide};
 use trainyard_core::spec::{SecretRef, Setting};
-use trainyard_core::time::{Instant, Span};
+use trainyard_core::time::Instant;
 
 use super::mirror::Missing;
+use super::sweeps::EndedRun;
 use crate::ledger::{Batch, Change, Ledger, LedgerError, OpenRun, Request};
 use crate::site::{Place, WANTS_SECRETS, is_secret_key, parcel_id};
-use crate::target::{Handle, News, Observation};
+use crate::target::Handle;
 
 /// An open run and its batch.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ pub(super) struct Active {
     pub(super) note: Option<String>,
     pub(super) missing: Option<Missing>,
     metrics: Metrics,
+    pub(super) course: Vec<Point>,
 }
 
 impl Active {
@@ -61,6 +63,9 @@ pub(super) struct Keep {
     batches: HashMap<i64, Rc<Batch>>,
     delayed: BTreeMap<(Instant, i64), RunId>,
     last_seq: i64,
+    /// Runs that have ended, or reported, since sweeps were last told.
+    pub(super) ended: Vec<EndedRun>,
+    pub(super) reported: BTreeSet<RunId>,
 }
 
 impl Keep {
@@ -78,6 +83,8 @@ impl Keep {
             batches: HashMap::new(),
             delayed: BTreeMap::new(),
             last_seq: 0,
+            ended: Vec::new(),
+            reported: BTreeSet::new(),
         }
     }
 
@@ -101,6 +108,7 @@ impl Keep {
                 note: None,
                 missing: None,
                 metrics: Metrics::new(),
+                course: Vec::new(),
             });
         }
         Ok(found)
@@ -130,7 +138,7 @@ impl Keep {
         Ok(())
     }
 
-    fn batch(&mut self, ledger: &Ledger, id: i64) -> Result<Rc<Batch>, LedgerError> {
+    pub(super) fn batch(&mut self, ledger: &Ledger, id: i64) -> Result<Rc<Batch>, LedgerError> {
         if let Some(batch) = self.batches.get(&id) {
             return Ok(Rc::clone(batch));
         }
@@ -274,6 +282,11 @@ impl Keep {
         self.doubts.iter().filter_map(handle).collect()
     }
 
+    /// Whether sweeps know all that has happened.
+    pub(super) fn is_told(&self) -> bool {
+        self.ended.is_empty() && self.reported.is_empty()
+    }
+
     pub(super) fn next_wake(&self) -> Option<Instant> {
         self.delayed.keys().next().map(|(at, _)| *at)
     }
@@ -302,8 +315,8 @@ impl Keep {
                 Effect::Submit { .. } | Effect::Stop { .. } => self.effects.push((id, effect)),
             }
         }
-        if has_ended {
-            self.runs.remove(&id);
+        if has_ended && let Some(active) = self.runs.remove(&id) {
+            self.ended.push(EndedRun { id, run: active.open.run, course: active.course });
         }
     }
 
@@ -313,94 +326,5 @@ impl Keep {
         if matches!(state, Some(State::Cancelling { .. })) {
             self.effects.push((id, Effect::Stop { attempt }));
         }
-    }
-
-    /// What a target said by itself.
-    pub(super) fn hear(&mut self, news: News, now: Instant) {
-        match news {
-            News::Started { token, at } => self.started(&token, Some(at), now),
-            News::Beat { token, status } => self.beat(&token, status.metrics),
-            News::Changed { token } => {
-                self.doubts.insert(token);
-            }
-            News::Ended { result } => self.ended(*result, now),
-        }
-    }
-
-    pub(super) fn observed(&mut self, handle: &Handle, seen: Observation, now: Instant) {
-        let (run, attempt) = (handle.run, handle.attempt);
-        if !matches!(seen, Observation::Doubt { .. }) {
-            self.doubts.remove(&handle.token);
-        }
-        match seen {
-            Observation::Running { since } => {
-                self.started(&handle.token, since, now);
-                self.stop_if_unwanted(run);
-            }
-            Observation::Ended { result } => self.ended(*result, now),
-            Observation::NeverStarted | Observation::Gone => {
-                self.happen(run, &Event::NeverStarted { attempt }, "never started, queued again", now);
-            }
-            Observation::Lost { why } => {
-                let ending = self.lost(handle, why);
-                let what = format!("attempt {attempt}: {}", ending.outcome);
-                self.happen(run, &Event::Ended { attempt, ending }, &what, now);
-            }
-            Observation::Doubt { .. } => {}
-        }
-    }
-
-    pub(super) fn beat(&mut self, token: &Token, metrics: Metrics) {
-        if let Some((run, _)) = token.parts() {
-            self.beat_of(run, metrics);
-        }
-    }
-
-    pub(super) fn beat_of(&mut self, run: RunId, metrics: Metrics) {
-        if let Some(active) = self.runs.get_mut(&run).filter(|active| active.metrics != metrics) {
-            active.metrics.clone_from(&metrics);
-            self.changes.push(Change::Metrics { seq: active.open.seq, metrics });
-        }
-    }
-
-    fn started(&mut self, token: &Token, at: Option<Instant>, now: Instant) {
-        let Some((run, attempt)) = token.parts() else { return };
-        let Some(active) = self.runs.get(&run) else { return };
-        self.changes.push(Change::Started { seq: active.open.seq, at: at.unwrap_or(now) });
-        self.happen(run, &Event::Started { attempt }, &format!("attempt {attempt} started"), now);
-    }
-
-    /// The yardmaster before may have been killed between writing a cancel down and acting on it.
-    fn stop_if_unwanted(&mut self, run: RunId) {
-        let state = self.runs.get(&run).map(|active| &active.open.run.state);
-        if let Some(State::Cancelling { attempt, .. }) = state {
-            self.effects.push((run, Effect::Stop { attempt: *attempt }));
-        }
-    }
-
-    fn ended(&mut self, result: AttemptResult, now: Instant) {
-        let Some((run, attempt)) = result.token.parts() else { return };
-        let Some(active) = self.runs.get(&run) else { return };
-        let seq = active.open.seq;
-        self.changes.push(Change::Started { seq, at: result.started });
-        if !result.metrics.is_empty() {
-            self.changes.push(Change::Metrics { seq, metrics: result.metrics.clone() });
-        }
-        let (ending, what) = (result.ending(), format!("attempt {attempt}: {}", result.outcome));
-        self.changes.push(Change::Result { seq, number: attempt, result: Box::new(result) });
-        self.happen(run, &Event::Ended { attempt, ending }, &what, now);
-    }
-
-    /// How far it got is read from what it left. The ledger cannot tell; its times are those of hearing, and nobody may
-    /// have listened when it began or ended.
-    fn lost(&self, handle: &Handle, why: String) -> Ending {
-        let Some(active) = self.runs.get(&handle.run) else {
-            return Ending { outcome: Outcome::Lost { why }, lasted: Span(0), new_checkpoint: None };
-        };
-        let view = match &active.batch.source {
-            Source::Snapshot(_) => View::of(&handle.depot, handle.run),
-            Source::InPlace(folder) => View::plain(folder.clone()),
-        };
-        site::lost(&handle.depot.run(handle.run).attempt(handle.attempt), &active.batch.job, view, why)
     }
 }

@@ -76,7 +76,7 @@ impl Keep {
             }
             InQueue::Other { state } => {
                 self.accepted(run, "in the site's queue", now);
-                self.note(run, Some(format!("SLURM says {state}")));
+                self.note(run, Some(format!("the site says: {state}")));
                 self.present(run);
             }
             InQueue::Over(over) => follow = self.missing(run, Some(over), OVER, now),
@@ -116,20 +116,19 @@ impl Keep {
     }
 
     fn found(&mut self, finding: Finding, now: Instant) {
-        let Some(active) = self.runs.get_mut(&finding.run) else { return };
-        let seq = active.open.seq;
+        let Some(seq) = self.runs.get(&finding.run).map(|active| active.open.seq) else { return };
         for result in finding.results {
             let number = result.token.parts().map_or(0, |(_, number)| number);
-            active.known = active.known.max(number);
-            self.changes.push(Change::Started { seq, at: result.started });
-            if !result.metrics.is_empty() {
-                self.changes.push(Change::Metrics { seq, metrics: result.metrics.clone() });
+            if let Some(active) = self.runs.get_mut(&finding.run) {
+                active.known = active.known.max(number);
             }
+            self.changes.push(Change::Started { seq, at: result.started });
+            self.beat_of(finding.run, result.metrics.clone(), result.course.clone());
             self.changes.push(Change::Result { seq, number, result: Box::new(result) });
         }
         if let Some(status) = finding.status {
             self.changes.push(Change::Started { seq, at: status.started });
-            self.beat_of(finding.run, status.metrics);
+            self.beat_of(finding.run, status.metrics, status.course);
         }
         if let Some(SiteState { run: site, .. }) = finding.state {
             let what = words(&site.state);

@@ -13,6 +13,7 @@ mod remote;
 mod serve;
 mod sites;
 mod socket;
+mod sweeps;
 
 pub use call::{CallError, Caller, Start};
 pub use lock::{Lock, LockError};

@@ -155,5 +155,5 @@ fn member(active: &Active) -> Member {
     run.state = trainyard_core::run::State::Queued { since: active.sent, not_before: None };
     run.last_attempt = run.last_attempt.saturating_sub(1);
     run.attempts = run.attempts.saturating_sub(1);
-    Member { id: open.id, name: open.name.clone(), seed: open.seed, params: open.params.clone(), run }
+    Member { id: open.id, name: open.name.clone(), seed: open.seed, params: open.params.clone(), from: open.from, run }
 }

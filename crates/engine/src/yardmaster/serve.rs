@@ -20,6 +20,7 @@ use super::lock::{Lock, LockError};
 use super::remote::Remote;
 use super::sites::{Revealed, Unsent};
 use super::socket::{self, Answer, Visit};
+use super::sweeps::Sweeps;
 use crate::home::Home;
 use crate::ledger::{Commit, Ledger, LedgerError};
 use crate::site::{self, Reach};
@@ -79,6 +80,7 @@ pub(super) struct Yardmaster {
     site_news: mpsc::UnboundedReceiver<site::News>,
     revealed_news: mpsc::UnboundedReceiver<Revealed>,
     pub(super) revealed: mpsc::UnboundedSender<Revealed>,
+    sweeps: Sweeps,
     /// Parcels that could not be sent, until they are tried again.
     pub(super) unsent: BTreeMap<String, Unsent>,
     pub(super) keep: Keep,
@@ -115,6 +117,7 @@ impl Yardmaster {
             site_news,
             revealed,
             revealed_news,
+            sweeps: Sweeps::default(),
             unsent: BTreeMap::new(),
             settings,
             secrets: BTreeMap::new(),
@@ -206,14 +209,18 @@ impl Yardmaster {
             }
             self.keep.take_up(found, now());
         }
-        self.keep.hear_requests(&self.ledger, now())
+        self.keep.hear_requests(&self.ledger, now())?;
+        self.sweeps.take_up(&self.ledger, &mut self.keep, now())
     }
 
     /// Finds out doubts, places what fits, remembers, acts: until nothing more follows from it.
     async fn settle(&mut self) {
         self.look().await;
-        self.keep.place(now());
         loop {
+            if let Err(error) = self.sweeps.drive(&self.ledger, &mut self.keep, now()) {
+                complain(&error);
+            }
+            self.keep.place(now());
             let commit = if self.refused { Commit::Durable } else { Commit::Quick };
             if let Err(error) = self.ledger.apply(commit, &self.keep.changes) {
                 self.refused = true;
@@ -225,6 +232,10 @@ impl Yardmaster {
                 self.keep.changes.clear();
                 self.changes.send_modify(|count| *count += 1);
             }
+            let begun = std::mem::take(&mut self.sweeps.begun);
+            if begun {
+                self.take_up().await;
+            }
             let effects = std::mem::take(&mut self.keep.effects);
             self.stop_at_sites(&effects);
             for (run, effect) in effects {
@@ -233,7 +244,7 @@ impl Yardmaster {
             for parcel in std::mem::take(&mut self.keep.parcels) {
                 self.ship(parcel);
             }
-            if self.keep.changes.is_empty() && self.keep.effects.is_empty() {
+            if self.keep.changes.is_empty() && self.keep.effects.is_empty() && self.keep.is_told() && !begun {
                 break;
             }
         }
@@ -306,7 +317,7 @@ impl Yardmaster {
         self.remote.dismiss(&self.keep);
         for (token, status) in self.local.adopted() {
             if let Some(status) = status {
-                self.keep.beat(&token, status.metrics);
+                self.keep.beat(&token, status);
             }
         }
         if self.busy_until.elapsed() > DISMISS || self.keep.slots.waiting() == 0 {

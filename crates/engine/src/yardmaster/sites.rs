@@ -127,7 +127,8 @@ impl Yardmaster {
                     match follow {
                         Follow::Settle { attempt } => {
                             let (target, job) = (plan.target.clone(), Box::new(active.batch.job.clone()));
-                            self.remote.tell(&target, site::Task::Settle { run, attempt, job });
+                            let Some(asked) = active.question().map(Box::new) else { continue };
+                            self.remote.tell(&target, site::Task::Settle { asked, attempt, job });
                         }
                         Follow::Cancel { insist } => cancel.entry(insist).or_default().extend(active.question()),
                         Follow::Ship => again.extend(active.place.as_ref().map(|place| place.parcel.clone())),

@@ -50,6 +50,18 @@ pub(crate) struct Add {
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     gpu_request: Option<String>,
 
+    /// Ray: the address of the dashboard; may be given several times
+    #[arg(long, value_name = "URL", conflicts_with_all = ["host", "kind"])]
+    address: Vec<String>,
+
+    /// Ray: a file with the token
+    #[arg(long, value_name = "FILE", requires = "address")]
+    token_file: Option<String>,
+
+    /// Ray: a file with the certificate authority to trust
+    #[arg(long, value_name = "FILE", requires = "address")]
+    ca: Option<String>,
+
     /// Ask nothing: take what is proposed
     #[arg(long, short)]
     yes: bool,
@@ -68,6 +80,10 @@ enum Kind {
 impl Add {
     pub(crate) fn run(self, context: &Context) -> Result<Exit, CommandError> {
         self.check_words(context)?;
+        if !self.address.is_empty() {
+            let keys = self.ray(context)?;
+            return self.write(context, &keys);
+        }
         let name = self.host(context)?;
         let host = match &name {
             Some(name) => {
@@ -92,11 +108,29 @@ impl Add {
                 keys.push(key("depot", &self.depot(context, &found)?));
             }
         }
+        self.write(context, &keys)
+    }
+
+    fn write(self, context: &Context, keys: &[String]) -> Result<Exit, CommandError> {
         let existing = if self.force { Existing::Replaced } else { Existing::Kept };
         let path = context.home.settings();
-        let table = write(&path, &self.name, &keys, existing)?;
+        let table = write(&path, &self.name, keys, existing)?;
         context.printer.report(&Written { name: self.name, path: path.display().to_string(), table });
         Ok(Exit::Done)
+    }
+
+    /// One that nobody reaches is not written down.
+    fn ray(&self, context: &Context) -> Result<Vec<String>, CommandError> {
+        let mut keys = vec![key("kind", "ray")];
+        match &self.address[..] {
+            [only] => keys.push(key("address", only)),
+            several => keys.push(format!("address = {}", Value::from(several.to_vec()))),
+        }
+        keys.extend(self.depot.as_deref().map(|depot| key("depot", depot)));
+        keys.extend(self.token_file.as_deref().map(|path| format!("token = {{ file = {} }}", Value::from(path))));
+        keys.extend(self.ca.as_deref().map(|path| key("ca", path)));
+        super::ray::greet(context, &self.name, &keys)?;
+        Ok(keys)
     }
 
     /// Before anybody is called.
@@ -109,6 +143,7 @@ impl Add {
         if self.name == TargetSpec::LOCAL {
             return Err(usage("`local` is this machine, which is always there".to_owned()));
         }
+        self.address.iter().try_for_each(|value| refuse_placeholder(value))?;
         let given = [&self.host, &self.account, &self.partition, &self.qos, &self.depot];
         given.into_iter().flatten().try_for_each(|value| refuse_placeholder(value))?;
         let known = context.load(None)?;

@@ -46,7 +46,7 @@ pub(crate) struct Check {
 }
 
 /// Which step it was.
-type Failure = (&'static str, CommandError);
+pub(super) type Failure = (&'static str, CommandError);
 
 impl Check {
     pub(crate) fn run(self, context: &Context) -> Result<Exit, CommandError> {
@@ -68,6 +68,7 @@ impl Check {
             TargetKind::Ssh(_) | TargetKind::Slurm(_) => {
                 self.site(context, target, Duration::from_millis(wait.0), &mut steps)
             }
+            TargetKind::Ray(_) => super::ray::check(context, target, self.no_job, &mut steps),
             other => {
                 let message = format!("targets of kind `{}` cannot be checked yet", other.name());
                 return Err(CommandError::new(Exit::Refused, message));
@@ -326,6 +327,17 @@ fn on_node(slurm: &SlurmSpec, node: &Inspection, gpus: u32, steps: &mut Steps) -
         let error = CommandError::new(Exit::Refused, message)
             .hint("does it come with a module? `modules` of the target loads one; without images, drop `container`");
         return Err(("containers", error));
+    }
+    for (name, why) in &node.opened {
+        match why {
+            None => steps.seen("image", format!("{name} opens a test image of ours")),
+            Some(why) if wanted == Some(name) => {
+                let message = format!("{name} on {} does not open a test image of ours: {why}", node.host);
+                let error = CommandError::new(Exit::Refused, message);
+                return Err(("image", error.hint("ask those who run the cluster, or name another `container`")));
+            }
+            Some(why) => steps.noted("image", format!("{name} does not open a test image of ours: {why}")),
+        }
     }
     abilities(node, steps);
     Ok(())

@@ -247,3 +247,24 @@ fn errors_say_where() {
     job.resume.args = strings(&["{nope}"]);
     assert_eq!(place(&job), "cannot fill in `resume.args`");
 }
+
+#[test]
+fn a_file_takes_the_parameters_instead() {
+    let mut job = program(&["p", "--width={param.width}"], ParamStyle::File);
+    job.params = Params::new();
+    let given = params(&[("lr", Value::Float(1e-4)), ("a/b", text("x y")), ("width", Value::Int(3))]);
+    assert_eq!(argv(&job, &given, &[]), ["p", "--width=3"]);
+    let file = ParamsFile { template: "t.yaml".to_owned(), to: "c.yaml".to_owned() };
+    let made = |template: &str| parameter_file(&job, &file, template, &values(&given));
+    assert_eq!(
+        made("lr: {param.lr}\nname: \"{param.a/b}\"\n{\"k\": {\"seed\":{seed}}} ${param.lr} {{param.lr}} {name} {{ }}")
+            .unwrap(),
+        "lr: 0.0001\nname: \"x y\"\n{\"k\": {\"seed\":7}} ${param.lr} {{param.lr}} {name} {{ }}"
+    );
+    assert_eq!(
+        made("{param.a/b}").unwrap_err().to_string().split(',').next(),
+        Some("the parameter `lr` is nowhere in `t.yaml`")
+    );
+    let typo = made("{param.lr}{param.a/b}{param.wdth}").unwrap_err();
+    assert!(typo.source().unwrap().to_string().contains("`{param.width}`"), "{typo:?}");
+}

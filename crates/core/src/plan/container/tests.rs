@@ -101,11 +101,75 @@ fn what_cannot_work_is_told_beforehand() {
     assert_eq!(check(&job(""), &fine), Ok(()));
     assert_eq!(check(&job("nodes = 2"), &fine), Err(ContainerError::SharedLayer { tasks: 2 }));
     let pyxis = contained(Container::Pyxis, Writable::Overlay);
-    assert_eq!(check(&job(""), &pyxis), Err(ContainerError::PyxisLayer));
+    assert_eq!(check(&job(""), &pyxis), Err(ContainerError::ForeignLayer));
     for cache in ["cache", "/", "/a/../etc", ""] {
         let odd = Contained { cache: vec![cache.to_owned()], ..fine.clone() };
         assert!(matches!(check(&job(""), &odd), Err(ContainerError::Cache { .. })), "{cache:?}");
     }
     let relative = Contained { image: "lab.sif".to_owned(), ..fine };
     assert!(matches!(check(&job(""), &relative), Err(ContainerError::Image { .. })));
+}
+
+fn engine(by: Container, user: u32) -> String {
+    let (container, folders) = (contained(by, Writable::Tmpfs), folders());
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let first = texts(&["/d/bin/yard", "agent", "inside", "--"]);
+    let engine = Engine {
+        program: program(by).unwrap(),
+        name: "yard-r-1",
+        image: "localhost/yard:0a",
+        user: (user, user),
+        first: &first,
+    };
+    inside(&container, &folders).run(&engine, &argv()).unwrap().join("\n")
+}
+
+#[test]
+fn docker_with_gpus_and_no_variables() {
+    insta::assert_snapshot!(engine(Container::Docker, 1000), @r"
+    docker
+    run
+    --rm
+    --interactive
+    --pull
+    never
+    --name
+    yard-r-1
+    --network
+    host
+    --ipc
+    host
+    --security-opt
+    label=disable
+    --user
+    1000:1000
+    --gpus
+    all
+    --volume
+    /d/runs/r/work:/d/runs/r/work
+    --volume
+    /data:/data:ro
+    --volume
+    /d/cache/7/root/.cache/ov:/root/.cache/ov
+    --workdir
+    /d/runs/r/work
+    --entrypoint
+    /d/bin/yard
+    localhost/yard:0a
+    agent
+    inside
+    --
+    python
+    --bind
+    a b
+    $x
+    {y}
+    ");
+}
+
+#[test]
+fn podman_keeps_the_owner_of_files() {
+    let words = engine(Container::Podman, 1000);
+    assert!(words.contains("--user\n1000:1000\n--userns\nkeep-id\n--device\nnvidia.com/gpu=all\n"), "{words}");
+    assert!(!engine(Container::Podman, 0).contains("--userns"), "root is root inside, too");
 }

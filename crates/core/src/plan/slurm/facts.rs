@@ -13,7 +13,12 @@ use crate::time::Span;
 
 /// One POSIX script for the login node. Each question has its own time limit, and a failing one spoils no other.
 pub fn probe_script() -> &'static str {
-    include_str!("facts/probe.sh")
+    concat!(include_str!("facts/ask.sh"), include_str!("facts/probe.sh"))
+}
+
+/// The same for a machine without SLURM, which has container runtimes at the most. The target's `setup` lines are its arguments.
+pub fn machine_script() -> &'static str {
+    concat!(include_str!("facts/ask.sh"), include_str!("facts/machine.sh"))
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +36,11 @@ pub struct Facts {
     pub apptainer: Answer<Option<String>>,
     pub singularity: Answer<Option<String>>,
     pub enroot: Answer<Option<String>>,
+    /// Of a plain machine; nodes of a cluster have no engines for everybody.
+    #[serde(default)]
+    pub podman: Answer<Option<String>>,
+    #[serde(default)]
+    pub docker: Answer<Option<String>>,
     /// Whether `srun` takes images.
     pub pyxis: Answer<bool>,
 }
@@ -132,6 +142,11 @@ pub struct Association {
 impl Facts {
     pub fn parse(text: &str) -> Result<Self, ProbeError> {
         parse::facts(text)
+    }
+
+    /// Of [`machine_script`].
+    pub fn parse_machine(text: &str) -> Result<Self, ProbeError> {
+        parse::machine(text)
     }
 
     /// The partitions that a job of this target may land in: those named (with commas between), or the default.

@@ -14,7 +14,9 @@ mod submit;
 mod text;
 mod words;
 
-pub use facts::{Answer, Association, Facts, GpuKind, Nodes, Partition, ProbeError, Settings, probe_script};
+pub use facts::{
+    Answer, Association, Facts, GpuKind, Nodes, Partition, ProbeError, Settings, machine_script, probe_script,
+};
 pub use fit::{allocation_time, lanes, mechanism, refuse, runs_per_group, split};
 pub use propose::{accounts, gpu_request, partition, unknown_qos};
 pub use queue::{

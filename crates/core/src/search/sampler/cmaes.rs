@@ -9,7 +9,7 @@ mod evolution;
 use crate::search::{History, Rng, Space};
 use crate::value::Params;
 
-use super::table::{Table, rank};
+use super::table::{Ended, Ranking, Table, rank};
 use super::{Sampler, Tpe};
 use evolution::{Evolution, Individual};
 
@@ -25,12 +25,14 @@ impl Sampler for Cmaes {
         }
         let others = evolving.len() < space.axes().len();
         let base = if others { space.point(&Tpe::default().ask(space, history, rng)) } else { Vec::new() };
-        let state = replay(space, history, &evolving, rng);
+        let Replay { state, generation, asked } = replay(space, history, &evolving, rng);
+        let directions = state.directions(&mut rng.shared(generation));
+        let mut direction = directions.get(asked);
         let floors = floors(space, &evolving);
         let mut point = base;
         point.resize(space.axes().len(), 0.5);
         for _ in 0..Space::TRIES {
-            let drawn = state.draw(&floors, rng);
+            let drawn = state.draw(direction.take(), &floors, rng);
             let mut candidate = point.clone();
             for (coordinate, at) in evolving.iter().zip(drawn) {
                 if let Some(slot) = candidate.get_mut(*coordinate) {
@@ -58,32 +60,54 @@ fn floors(space: &Space, evolving: &[usize]) -> Vec<f64> {
     evolving.iter().map(floor).collect()
 }
 
-fn replay(space: &Space, history: &History<'_>, evolving: &[usize], rng: &Rng) -> Evolution {
-    let ended = rank(history).ended;
+/// Where the evolution is.
+struct Replay {
+    state: Evolution,
+    /// Counts through restarts.
+    generation: u32,
+    /// How many of this generation were asked for already.
+    asked: usize,
+}
+
+/// Results the replay goes through at most. What came before has left no trace in a distribution by then.
+const MOST: usize = 1_000;
+
+fn replay(space: &Space, history: &History<'_>, evolving: &[usize], rng: &Rng) -> Replay {
+    let Ranking { mut ended, pending } = rank(history);
+    // In steps, so that generations are cut at the same places from ask to ask.
+    let dropped = ended.len().saturating_sub(MOST).div_ceil(MOST / 2) * (MOST / 2);
+    ended.drain(..dropped);
     let table = Table::of(space, history, ended.iter().map(|ended| ended.place));
+    let individual = |(row, ended): (&[f64], &Ended)| {
+        let at = evolving.iter().map(|coordinate| row.get(*coordinate).copied().unwrap_or(f64::NAN));
+        Individual { at: at.collect(), ended: *ended }
+    };
+    // Only a trial of an earlier form of the space lacks a coordinate.
+    let individuals = table.rows().zip(&ended).map(individual).filter(|it| it.at.iter().all(|at| !at.is_nan()));
+    let mut individuals = individuals.peekable();
     let mut restarts = rng.sweep();
     let mut state = Evolution::new(vec![0.5; evolving.len()], 1.0 / 6.0, 1);
-    let mut generation = Vec::new();
-    for (row, ended) in table.rows().zip(&ended) {
-        let at = evolving.iter().map(|coordinate| row.get(*coordinate).copied().unwrap_or(f64::NAN));
-        let at: Vec<f64> = at.collect();
-        // Only a trial of an earlier form of the space lacks a coordinate.
-        if at.iter().any(|at| at.is_nan()) {
+    if dropped > 0
+        && let Some(first) = individuals.peek()
+    {
+        state = Evolution::new(first.at.clone(), 1.0 / 6.0, 1);
+    }
+    let (mut members, mut generation) = (Vec::new(), (dropped / state.population()) as u32);
+    for individual in individuals {
+        members.push(individual);
+        if members.len() < state.population() {
             continue;
         }
-        generation.push(Individual { at, ended: *ended });
-        if generation.len() < state.population() {
-            continue;
-        }
-        generation.sort_by(|a, b| a.ended.better(&b.ended));
-        state.learn(&generation);
-        generation.clear();
+        members.sort_by(|a, b| a.ended.better(&b.ended));
+        state.learn(&members);
+        members.clear();
+        generation += 1;
         if state.is_spent() {
             let mean = evolving.iter().map(|_| restarts.unit()).collect();
             state = Evolution::new(mean, 0.25, state.scale * 2);
         }
     }
-    state
+    Replay { state, generation, asked: members.len() + pending.len() }
 }
 
 #[cfg(test)]
@@ -94,9 +118,10 @@ mod tests {
     fn a_flat_objective_makes_it_start_again_with_more() {
         let mut state = Evolution::new(vec![0.5; 2], 1.0 / 6.0, 1);
         let mut rng = crate::search::rng(1, 0);
-        let flat = |at: Vec<f64>| Individual { at, ended: super::super::table::Ended::done(0, 1.0) };
+        let flat = |at: Vec<f64>| Individual { at, ended: Ended::with(0, 1.0) };
         for _ in 0..200 {
-            let generation: Vec<_> = (0..state.population()).map(|_| flat(state.draw(&[0.0; 2], &mut rng))).collect();
+            let generation: Vec<_> =
+                (0..state.population()).map(|_| flat(state.draw(None, &[0.0; 2], &mut rng))).collect();
             state.learn(&generation);
             if state.is_spent() {
                 return;

@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn targets_keep_the_order_and_tame_disasters() {
         let losses = [3.0, 1.0, 2.0, 1e12, 4.0];
-        let ended: Vec<Ended> = losses.iter().map(|loss| Ended::done(0, *loss)).collect();
+        let ended: Vec<Ended> = losses.iter().map(|loss| Ended::with(0, *loss)).collect();
         let targets = targets(&ended);
         let order = |values: &[f64]| {
             let mut order: Vec<usize> = (0..values.len()).collect();

@@ -31,8 +31,12 @@ enum Class {
 
 impl Ended {
     #[cfg(test)]
-    pub(super) fn done(place: u32, loss: f64) -> Self {
+    pub(super) fn with(place: u32, loss: f64) -> Self {
         Self { place, loss, class: Class::Done }
+    }
+
+    pub(super) fn done(&self) -> bool {
+        self.class == Class::Done
     }
 
     pub(super) fn failed(&self) -> bool {
@@ -52,23 +56,26 @@ impl Ended {
 
 pub(super) fn rank(history: &History<'_>) -> Ranking {
     let mut ranking = Ranking::default();
-    for (place, trial) in (0u32..).zip(history.trials) {
-        let class = match trial.fate {
-            Fate::Pending => {
-                ranking.pending.push(place);
-                continue;
-            }
-            Fate::Done { value } if value.is_finite() => Class::Done,
-            Fate::Stopped { value } if value.is_finite() => Class::Stopped { step: last_step(trial) },
-            _ => Class::Failed,
-        };
-        let loss = match trial.fate {
-            Fate::Done { value } | Fate::Stopped { value } if class != Class::Failed => history.loss(value),
-            _ => f64::INFINITY,
-        };
-        ranking.ended.push(Ended { place, loss, class });
+    for (place, trial) in (0u32..).zip(history.trials).filter(|(_, trial)| trial.fate != Fate::Lost) {
+        match ended(history, place, trial) {
+            Some(ended) => ranking.ended.push(ended),
+            None => ranking.pending.push(place),
+        }
     }
     ranking
+}
+
+/// `None` if the trial is pending.
+pub(super) fn ended(history: &History<'_>, place: u32, trial: &Trial) -> Option<Ended> {
+    let (class, loss) = match trial.fate {
+        Fate::Pending => return None,
+        Fate::Done { value } if value.is_finite() => (Class::Done, history.loss(value)),
+        Fate::Stopped { value } if value.is_finite() => {
+            (Class::Stopped { step: last_step(trial) }, history.loss(value))
+        }
+        _ => (Class::Failed, f64::INFINITY),
+    };
+    Some(Ended { place, loss, class })
 }
 
 fn last_step(trial: &Trial) -> i64 {

@@ -8,6 +8,18 @@ pub(super) fn image(image: &Reader<'_>) -> Result<ImageSpec, Problem> {
     if let Some(name) = image.get("docker")? {
         return Ok(ImageSpec::Docker(name));
     }
+    if let Some(name) = image.get("podman")? {
+        return Ok(ImageSpec::Podman(name));
+    }
+    if let Some(path) = image.get("archive")? {
+        return Ok(ImageSpec::Archive { path, reference: image.get("reference")? });
+    }
+    if let Some(path) = image.get("oci")? {
+        return Ok(ImageSpec::Oci { path, reference: image.get("reference")? });
+    }
+    if let Some(path) = image.get("folder")? {
+        return Ok(ImageSpec::Folder(path));
+    }
     if let Some(path) = image.get("sif")? {
         return Ok(ImageSpec::Sif(path));
     }

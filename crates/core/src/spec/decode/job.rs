@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::spec::image::ImageSpec;
-use crate::spec::job::{Around, Command, JobSpec, MetricSource, ResumeSpec, Warn};
+use crate::spec::job::{Around, Command, JobSpec, MetricSource, ParamsFile, ResumeSpec, Warn};
+use crate::spec::preset::Preset;
 use crate::spec::problem::Problem;
 use crate::spec::read::{Choice, Reader, Seeds, Size};
 
@@ -18,6 +19,7 @@ pub(super) fn job(name: &str, job: &Reader<'_>, images: &BTreeMap<String, ImageS
         env: job.get("env")?.unwrap_or_default(),
         params: job.get("params")?.unwrap_or_default(),
         style: job.need::<Choice<_>>("params-style")?.0,
+        params_file: params_file(job)?,
         image: image(job, images)?,
         target: job.get("target")?,
         gpus: job.need("gpus")?,
@@ -34,8 +36,15 @@ pub(super) fn job(name: &str, job: &Reader<'_>, images: &BTreeMap<String, ImageS
         grace: job.need("grace")?,
         resume: resume(job)?,
         metrics: metrics(job)?,
+        headline: headline(job)?,
+        objective: None,
         around: Around::default(),
     })
+}
+
+fn params_file(job: &Reader<'_>) -> Result<Option<ParamsFile>, Problem> {
+    let Some(file) = job.table("params-file") else { return Ok(None) };
+    Ok(Some(ParamsFile { template: file.need("template")?, to: file.need("to")? }))
 }
 
 fn image(job: &Reader<'_>, images: &BTreeMap<String, ImageSpec>) -> Result<Option<String>, Problem> {
@@ -62,11 +71,27 @@ fn resume(job: &Reader<'_>) -> Result<ResumeSpec, Problem> {
 }
 
 fn metrics(job: &Reader<'_>) -> Result<Vec<MetricSource>, Problem> {
-    let Some(metrics) = job.table("metrics") else { return Ok(Vec::new()) };
+    let preset = preset(job)?.map(Preset::sources).unwrap_or_default();
+    let Some(metrics) = job.table("metrics") else { return Ok(preset) };
     let sources = [
         metrics.get("tensorboard")?.map(MetricSource::Tensorboard),
         metrics.get("jsonl")?.map(MetricSource::Jsonl),
+        metrics.get("csv")?.map(MetricSource::Csv),
         metrics.get("stdout")?.map(MetricSource::Stdout),
     ];
-    Ok(sources.into_iter().flatten().collect())
+    Ok(preset.into_iter().chain(sources.into_iter().flatten()).collect())
+}
+
+/// `metrics = "sb3"`, or `preset = "sb3"` beside others.
+fn preset(job: &Reader<'_>) -> Result<Option<&'static Preset>, Problem> {
+    let name: Option<String> = match job.table("metrics") {
+        Some(metrics) => metrics.get("preset")?,
+        None => job.get("metrics")?,
+    };
+    Ok(name.and_then(|name| Preset::named(&name)))
+}
+
+fn headline(job: &Reader<'_>) -> Result<Option<String>, Problem> {
+    let own = job.table("metrics").map(|metrics| metrics.get("headline")).transpose()?.flatten();
+    Ok(own.or(preset(job)?.and_then(|preset| preset.headline).map(str::to_owned)))
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::space::{Dimension, Domain};
 use crate::spec::problem::Problem;
 use crate::spec::read::{Choice, FromNode, Reader};
-use crate::spec::sweep::{Dimension, Domain, Repeats, StopSpec, SweepSpec};
+use crate::spec::sweep::{Budget, Mutate, Repeats, StopMode, StopSpec, SweepSpec};
 use crate::spec::tree::{Node, Raw};
 
 pub(super) fn sweep(name: &str, sweep: &Reader<'_>) -> Result<SweepSpec, Problem> {
@@ -18,11 +19,21 @@ pub(super) fn sweep(name: &str, sweep: &Reader<'_>) -> Result<SweepSpec, Problem
         goal: sweep.need::<Choice<_>>("goal")?.0,
         sampler: sweep.need::<Choice<_>>("sampler")?.0,
         trials: sweep.get("trials")?,
+        budget: budget(sweep)?,
         parallel: sweep.need("parallel")?,
         repeats: sweep.need("repeats")?,
+        aggregate: sweep.get::<Choice<_>>("aggregate")?.map(|choice| choice.0).unwrap_or_default(),
+        value: sweep.need::<Choice<_>>("value")?.0,
         stop: stop(sweep)?,
         seed: sweep.need("seed")?,
         space: space?,
+        constraints: sweep.need("constraints")?,
+        confirm: None,
+        known: Vec::new(),
+        points: sweep.need("points")?,
+        from: sweep.need("from")?,
+        retries: sweep.need("retries")?,
+        give_up: sweep.need("give-up")?,
     })
 }
 
@@ -35,13 +46,31 @@ impl FromNode for Repeats {
     }
 }
 
+fn budget(sweep: &Reader<'_>) -> Result<Budget, Problem> {
+    let Some(budget) = sweep.table("budget") else { return Ok(Budget::default()) };
+    Ok(Budget { gpu_hours: budget.get("gpu-hours")?, time: budget.get("time")? })
+}
+
 fn stop(sweep: &Reader<'_>) -> Result<Option<StopSpec>, Problem> {
     let Some(stop) = sweep.table("stop") else { return Ok(None) };
+    let first = stop.need("first")?;
     Ok(Some(StopSpec {
         scheduler: stop.need::<Choice<_>>("scheduler")?.0,
-        first: stop.need("first")?,
+        first,
         factor: stop.need("factor")?,
+        mode: stop.get::<Choice<StopMode>>("mode")?.map(|choice| choice.0).unwrap_or_default(),
+        last: stop.get("last")?,
+        every: stop.get("every")?.unwrap_or(first),
+        quantile: stop.get("quantile")?.unwrap_or(StopSpec::QUANTILE),
+        threshold: stop.get("threshold")?.unwrap_or(StopSpec::THRESHOLD),
+        mutate: mutate(&stop)?,
     }))
+}
+
+fn mutate(stop: &Reader<'_>) -> Result<Mutate, Problem> {
+    let Some(mutate) = stop.table("mutate") else { return Ok(Mutate::default()) };
+    let range = tuple(&mutate, "range")?.unwrap_or(Mutate::default().range);
+    Ok(Mutate { rate: mutate.need("rate")?, range })
 }
 
 pub(in crate::spec) fn dimension(reader: &Reader<'_>) -> Result<Dimension, Problem> {

@@ -17,6 +17,7 @@ pub(super) fn check(name: &str, job: &Reader<'_>, root: &Reader<'_>, problems: &
     problems.extend(image(job, root));
     problems.extend(target(job, root));
     size(job, problems);
+    problems.extend(params_file(job));
     if let Some(resume) = job.table("resume") {
         problems.extend(checkpoint_place(job, &resume));
         problems.extend(warning_time(job, &resume));
@@ -62,6 +63,24 @@ fn target(job: &Reader<'_>, root: &Reader<'_>) -> Option<Problem> {
             format!("the target `{name}` is of kind `{kind}`, which is one machine, and the job wants {nodes}");
         job.problem("nodes", message)
     })
+}
+
+fn params_file(job: &Reader<'_>) -> Option<Problem> {
+    let style: String = job.get("params-style").ok()??;
+    let Some(file) = job.table("params-file") else {
+        let hint = "add `params-file = { template = \"conf.tmpl.yaml\", to = \"conf.yaml\" }`".to_owned();
+        let message = "`file` needs `params-file`";
+        return (style == "file").then(|| job.problem("params-style", message).hint(hint));
+    };
+    if style != "file" {
+        let message = format!("means nothing with `params-style = \"{style}\"`");
+        return Some(job.problem("params-file", message).hint("write `params-style = \"file\"`".to_owned()));
+    }
+    if job.get("in-place").ok()?.unwrap_or(false) {
+        return Some(job.problem("in-place", "would write `params-file.to` into the project folder itself"));
+    }
+    let (template, to): (String, String) = (file.get("template").ok()??, file.get("to").ok()??);
+    (parts(&template) == parts(&to)).then(|| file.problem("to", "is the template itself"))
 }
 
 /// Nodes, processes and GPUs that cannot go together.

@@ -31,6 +31,11 @@ pub(super) fn check(root: &Reader<'_>) -> Vec<Problem> {
 }
 
 fn images(root: &Reader<'_>, problems: &mut Vec<Problem>) {
+    problems.extend(root.table("image").and_then(|image| idle_reference(&image)));
+    let profiles = root.table("images");
+    let each =
+        profiles.iter().flat_map(|images| root.names_in("images").into_iter().filter_map(|name| images.table(name)));
+    problems.extend(each.filter_map(|image| idle_reference(&image)));
     let Some(images) = root.table("images") else { return };
     if root.has("image") && images.has(ImageSpec::DEFAULT) {
         let message = "`[image]` is this profile already";
@@ -40,6 +45,12 @@ fn images(root: &Reader<'_>, problems: &mut Vec<Problem>) {
         let message = "`none` is how a job says that it runs without an image";
         problems.push(images.problem(ImageSpec::NONE, message).hint("use another name".to_owned()));
     }
+}
+
+/// A name where there is only one image.
+fn idle_reference(image: &Reader<'_>) -> Option<Problem> {
+    let is_idle = image.has("reference") && !image.has("archive") && !image.has("oci");
+    is_idle.then(|| image.problem("reference", "says nothing without `archive` or `oci`"))
 }
 
 /// A name that should be one of `known` and is not.

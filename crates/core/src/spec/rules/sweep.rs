@@ -1,21 +1,58 @@
 //! Contradictions within one sweep, and the job it searches.
 
+mod space;
+mod stop;
+
 use super::dangling;
+use crate::space::Domain;
 use crate::spec::decode::dimension;
+use crate::spec::job::Gpus;
+use crate::spec::preset::PRESETS;
 use crate::spec::problem::Problem;
 use crate::spec::read::{Choice, Reader};
-use crate::spec::sweep::{Domain, SamplerKind};
+use crate::spec::sweep::{Repeats, SamplerKind};
 
 pub(super) fn check(sweep: &Reader<'_>, root: &Reader<'_>, problems: &mut Vec<Problem>) {
     problems.extend(job(sweep, root));
     problems.extend(trials(sweep));
-    let Some(space) = sweep.table("space") else { return };
-    if space.names().is_empty() {
+    problems.extend(budget(sweep, root));
+    problems.extend(aggregate(sweep));
+    stop::check(sweep, root, problems);
+    let Some(table) = sweep.table("space") else { return };
+    if table.names().is_empty() {
         problems.push(sweep.problem("space", "there is nothing to search"));
     }
+    let before = problems.len();
     for (_, reader) in sweep.tables("space") {
         problems.extend(range(&reader));
     }
+    if problems.len() == before
+        && let Some(space) = space::check(sweep, problems)
+    {
+        space::points(sweep, &space, problems);
+    }
+}
+
+fn budget(sweep: &Reader<'_>, root: &Reader<'_>) -> Option<Problem> {
+    let budget = sweep.table("budget")?;
+    let hours: f64 = budget.get("gpu-hours").ok()??;
+    if hours <= 0.0 {
+        return Some(budget.problem("gpu-hours", format!("must be more than nothing, found {hours}")));
+    }
+    let name: String = sweep.get("job").ok()??;
+    let gpus: Gpus = root.table("jobs")?.table(&name)?.get("gpus").ok()??;
+    (gpus == Gpus::Whole(0)).then(|| {
+        let message = format!("the job `{name}` has no GPU, so it would never spend any");
+        budget.problem("gpu-hours", message).hint("write `time = \"24h\"` instead".to_owned())
+    })
+}
+
+fn aggregate(sweep: &Reader<'_>) -> Option<Problem> {
+    let repeats: Repeats = sweep.get("repeats").ok()??;
+    (sweep.has("aggregate") && repeats == Repeats::Adaptive).then(|| {
+        let hint = "write `repeats = 3`, or leave `aggregate` out".to_owned();
+        sweep.problem("aggregate", "adaptive repeats have a mean of their own").hint(hint)
+    })
 }
 
 fn job(sweep: &Reader<'_>, root: &Reader<'_>) -> Option<Problem> {
@@ -24,25 +61,27 @@ fn job(sweep: &Reader<'_>, root: &Reader<'_>) -> Option<Problem> {
     }
     let name: String = sweep.get("job").ok()??;
     let has_metrics = root.table("jobs")?.table(&name)?.has("metrics");
-    let hint = format!("add `[jobs.{name}.metrics]` with `tensorboard`, `jsonl` or `stdout`");
+    let presets = PRESETS.join(", ");
+    let hint =
+        format!("add `[jobs.{name}.metrics]` with `tensorboard`, `jsonl`, `csv`, `stdout`, or a `preset`: {presets}");
     let message = format!("the job `{name}` has no `metrics`, so nothing can be read from its runs");
     (!has_metrics).then(|| sweep.problem("metric", message).hint(hint))
 }
 
 fn trials(sweep: &Reader<'_>) -> Option<Problem> {
+    let sampler: Choice<SamplerKind> = sweep.get("sampler").ok()??;
     if sweep.has("trials") {
         return None;
     }
-    let sampler: Choice<SamplerKind> = sweep.get("sampler").ok()??;
-    let space = sweep.tables("space").into_iter();
-    let dimensions: Option<Vec<_>> = space.map(|(_, reader)| dimension(&reader).ok()).collect();
-    let is_finite = dimensions?.iter().all(|dimension| dimension.domain.is_finite());
-    let message = match (sampler.0, is_finite) {
-        (SamplerKind::Grid, true) => return None,
-        (SamplerKind::Grid, false) => "missing key `trials`: the space is not finite",
-        _ => "missing key `trials`: only a grid knows its end",
-    };
-    Some(sweep.problem("trials", message))
+    match (sampler.0, space::is_finite(sweep)?) {
+        (SamplerKind::Grid, true) => None,
+        (SamplerKind::Grid, false) => Some(sweep.problem("trials", "missing key `trials`: the space is not finite")),
+        _ if sweep.has("budget") => None,
+        _ => {
+            let problem = sweep.problem("trials", "missing key `trials`: only a grid knows its end");
+            Some(problem.hint("add `trials`, or a `budget` such as `{ time = \"24h\" }`".to_owned()))
+        }
+    }
 }
 
 fn range(reader: &Reader<'_>) -> Option<Problem> {

@@ -5,6 +5,11 @@ use super::{Bond, Names, Shape, TableShape, optional};
 pub(super) static IMAGE: TableShape = TableShape {
     keys: &[
         optional("docker", Shape::Line, "An image of this machine's Docker daemon."),
+        optional("podman", Shape::Line, "An image of this machine's Podman, which has to listen on its socket."),
+        optional("archive", Shape::Line, "A file made by `docker save` or `podman save`, or a packed OCI layout."),
+        optional("oci", Shape::Line, "A folder that is an OCI layout."),
+        optional("folder", Shape::Line, "A folder whose files are the image, as they are."),
+        optional("reference", Shape::Line, "Which image, where an archive or layout holds several."),
         optional("dockerfile", Shape::Line, "A Dockerfile, relative to the project, that is built."),
         optional("registry", Shape::Line, "An image in a registry, such as `ghcr.io/me/sim:1.2`."),
         optional("sif", Shape::Line, "A finished Apptainer image, here or at the target."),
@@ -18,7 +23,7 @@ pub(super) static IMAGE: TableShape = TableShape {
         optional("password", Shape::Secret, "Where the registry's password is found."),
     ],
     bonds: &[
-        Bond::OneOf(&["docker", "dockerfile", "registry", "sif"]),
+        Bond::OneOf(&["docker", "podman", "archive", "oci", "folder", "dockerfile", "registry", "sif"]),
         Bond::Needs("context", "dockerfile"),
         Bond::Needs("build-args", "dockerfile"),
         Bond::Needs("username", "registry"),

@@ -1,5 +1,7 @@
 //! `[jobs.NAME]`.
 
+use crate::spec::preset::PRESETS;
+
 use super::{Bond, COUNT, Names, Shape, TableShape, default, optional, required, table};
 
 const PACK: Shape = Shape::Integer { least: 1, most: 1000 };
@@ -26,9 +28,14 @@ pub(super) static JOB: TableShape = TableShape {
         ),
         default(
             "params-style",
-            Shape::Choice(&["flags", "hydra", "env"]),
+            Shape::Choice(&["flags", "hydra", "env", "file"]),
             "\"flags\"",
-            "How parameters reach the program: `--lr=0.1`, `agent.lr=0.1`, or as environment variables.",
+            "How parameters reach the program: `--lr=0.1`, `agent.lr=0.1`, as environment variables, or in `params-file`.",
+        ),
+        optional(
+            "params-file",
+            Shape::Table(&PARAMS_FILE),
+            "The file that holds the parameters, with `params-style = \"file\"`.",
         ),
         optional("image", Shape::Line, "The image to run in, by its name in `[images]`; `\"none\"` runs without one."),
         optional("target", Shape::Line, "The target this job runs at unless `--on` says otherwise."),
@@ -81,10 +88,23 @@ pub(super) static JOB: TableShape = TableShape {
             "How long the program may take to end when it is asked to, before it is killed.",
         ),
         optional("resume", Shape::Table(&RESUME), "When and how a run goes on after an interruption."),
-        optional("metrics", Shape::Table(&METRICS), "Where the numbers of the training are found."),
+        optional(
+            "metrics",
+            Shape::Either(&[Shape::Choice(PRESETS), Shape::Table(&METRICS)]),
+            "Where the numbers of the training are found: the library that writes them, or the places.",
+        ),
     ],
     bonds: &[Bond::OneOf(&["command", "shell"])],
 };
+
+static PARAMS_FILE: TableShape = table(&[
+    required(
+        "template",
+        Shape::Output,
+        "A file of the project in which `{param.NAME}` stands for a parameter and `{seed}` for the seed.",
+    ),
+    required("to", Shape::Output, "The file that is made of it in the working folder, before the program starts."),
+]);
 
 static RESUME: TableShape = table(&[
     default("attempts", Shape::Integer { least: 1, most: 10_000 }, "3", "Attempts in all, the first included."),
@@ -110,13 +130,24 @@ static WARN: TableShape = table(&[
 
 static METRICS: TableShape = TableShape {
     keys: &[
+        optional(
+            "preset",
+            Shape::Choice(PRESETS),
+            "The library that writes them, or `report` for a program that says them by itself.",
+        ),
         optional("tensorboard", Shape::Inside, "A folder of TensorBoard event files."),
-        optional("jsonl", Shape::Inside, "A file with one JSON object a line; `step` is the step."),
+        optional("jsonl", Shape::Inside, "A file, or a glob, with one JSON object a line; `step` is the step."),
+        optional(
+            "csv",
+            Shape::Inside,
+            "A file, or a glob, with a header line; the step is the column `step`, or one of a like name.",
+        ),
         optional(
             "stdout",
             Shape::Pattern,
             "A regular expression over the log; each named group, as in `(?<reward>\\S+)`, is a metric.",
         ),
+        optional("headline", Shape::Line, "The metric to show where there is room for one only."),
     ],
-    bonds: &[Bond::AnyOf(&["tensorboard", "jsonl", "stdout"])],
+    bonds: &[Bond::AnyOf(&["preset", "tensorboard", "jsonl", "csv", "stdout"])],
 };

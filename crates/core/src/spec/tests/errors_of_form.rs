@@ -32,9 +32,9 @@ fn unknown_keys() {
     trainyard.toml:3:1: jobs.train.memry: unknown key
       hint: did you mean `memory`?
     ");
-    assert_snapshot!(job_problems("colour = 1"), @"
+    assert_snapshot!(job_problems("colour = 1"), @r"
     trainyard.toml:3:1: jobs.train.colour: unknown key
-      hint: allowed here: `command`, `shell`, `env`, `params`, `params-style`, `image`, `target`, `gpus`, `pack`, `nodes`, `tasks`, `cpus`, `memory`, `time`, `outputs`, `seeds`, `in-place`, `copy`, `grace`, `resume`, `metrics`
+      hint: allowed here: `command`, `shell`, `env`, `params`, `params-style`, `params-file`, `image`, `target`, `gpus`, `pack`, `nodes`, `tasks`, `cpus`, `memory`, `time`, `outputs`, `seeds`, `in-place`, `copy`, `grace`, `resume`, `metrics`
     ");
     assert_snapshot!(problems("[job.train]\ncommand = ['a']"), @r"
     trainyard.toml:1:2: job: unknown key
@@ -53,9 +53,9 @@ fn missing_keys() {
     trainyard.toml:3:1: jobs.train.resume.warn: missing key `before`
       hint: `before`: how long before the time limit it is sent
     ");
-    assert_snapshot!(job_problems("[jobs.train.metrics]"), @"trainyard.toml:3:1: jobs.train.metrics: needs at least one of `tensorboard`, `jsonl`, `stdout`");
-    assert_snapshot!(problems("[image]"), @"trainyard.toml:1:1: image: needs one of `docker`, `dockerfile`, `registry`, `sif`");
-    assert_snapshot!(problems("[sweeps.s]"), @r"
+    assert_snapshot!(job_problems("[jobs.train.metrics]"), @"trainyard.toml:3:1: jobs.train.metrics: needs at least one of `preset`, `tensorboard`, `jsonl`, `csv`, `stdout`");
+    assert_snapshot!(problems("[image]"), @"trainyard.toml:1:1: image: needs one of `docker`, `podman`, `archive`, `oci`, `folder`, `dockerfile`, `registry`, `sif`");
+    assert_snapshot!(problems("[sweeps.s]"), @r#"
     trainyard.toml:1:1: sweeps.s: missing key `goal`
       hint: `goal`: which way the metric should go
     trainyard.toml:1:1: sweeps.s: missing key `job`
@@ -65,7 +65,8 @@ fn missing_keys() {
     trainyard.toml:1:1: sweeps.s: missing key `space`
       hint: `space`: what is searched: each parameter and the values it may take
     trainyard.toml:1:1: sweeps.s: missing key `trials`: only a grid knows its end
-    ");
+      hint: add `trials`, or a `budget` such as `{ time = "24h" }`
+    "#);
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn messages_do_not_command_the_terminal() {
 #[test]
 fn choices() {
     assert_snapshot!(job_problems("params-style = 'flag'"), @r#"
-    trainyard.toml:3:16: jobs.train.params-style: expected one of `flags`, `hydra`, `env`, found "flag"
+    trainyard.toml:3:16: jobs.train.params-style: expected one of `flags`, `hydra`, `env`, `file`, found "flag"
       hint: did you mean `flags`?
     "#);
     assert_snapshot!(job_problems("resume.on = ['walltime', 'preemptd']"), @r#"
@@ -204,6 +205,10 @@ fn paths_stay_inside() {
     trainyard.toml:3:64: jobs.train.outputs[6]: expected a path inside the working folder, found "a\\b": folders are separated by `/`
     "#
     );
+    assert_snapshot!(job_problems("metrics = 'rl-games'"), @r#"
+    trainyard.toml:3:11: jobs.train.metrics: expected one of `rl_games`, `rsl_rl`, `skrl`, `sb3`, `lightning`, `report`, found "rl-games"
+      hint: did you mean `rl_games`?
+    "#);
     assert_snapshot!(job_problems("metrics.tensorboard = '/logs'"), @r#"trainyard.toml:3:23: jobs.train.metrics.tensorboard: expected a path inside the working folder, found "/logs": it is absolute"#);
 }
 

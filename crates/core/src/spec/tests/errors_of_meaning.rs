@@ -23,6 +23,7 @@ resume.checkpoint = 'out/*.pt'
 kind = 'ssh'";
     assert_snapshot!(problems(text), @r#"
     trainyard.toml:2:1: sweeps.s: missing key `trials`: only a grid knows its end
+      hint: add `trials`, or a `budget` such as `{ time = "24h" }`
     trainyard.toml:3:7: sweeps.s.job: no job is called `trian`
       hint: did you mean `train`?
     trainyard.toml:5:8: sweeps.s.goal: expected one of `maximize`, `minimize`, found "max"
@@ -342,7 +343,7 @@ fn sweeps_search_a_known_job() {
         problems(&format!("jobs.a.shell = 'x'\n[sweeps.s]\nmetric = 'm'\ngoal = 'maximize'\njob = 'a'\n{rest}")),
         @r"
     trainyard.toml:3:10: sweeps.s.metric: the job `a` has no `metrics`, so nothing can be read from its runs
-      hint: add `[jobs.a.metrics]` with `tensorboard`, `jsonl` or `stdout`
+      hint: add `[jobs.a.metrics]` with `tensorboard`, `jsonl`, `csv`, `stdout`, or a `preset`: rl_games, rsl_rl, skrl, sb3, lightning, report
     "
     );
     assert_eq!(sweep(&format!("job = 'train'\n{rest}")), "no problem");
@@ -350,7 +351,11 @@ fn sweeps_search_a_known_job() {
 
 #[test]
 fn sweeps_have_an_end() {
-    assert_snapshot!(sweep("job = 'train'\nspace.x.int = [0, 1]"), @"trainyard.toml:2:1: sweeps.s: missing key `trials`: only a grid knows its end");
+    assert_snapshot!(sweep("job = 'train'\nspace.x.int = [0, 1]"), @r#"
+    trainyard.toml:2:1: sweeps.s: missing key `trials`: only a grid knows its end
+      hint: add `trials`, or a `budget` such as `{ time = "24h" }`
+    "#);
+    assert_eq!(sweep("job = 'train'\nbudget = { time = '24h' }\nspace.x.int = [0, 1]"), "no problem");
     assert_snapshot!(sweep("job = 'train'\nsampler = 'grid'\nspace.x.uniform = [0, 1]"), @"trainyard.toml:2:1: sweeps.s: missing key `trials`: the space is not finite");
     assert_eq!(sweep("job = 'train'\nsampler = 'grid'\nspace.x.int = [0, 1]"), "no problem");
     assert_snapshot!(sweep("job = 'train'\ntrials = 1\nspace = {}"), @"trainyard.toml:7:9: sweeps.s.space: there is nothing to search");
@@ -479,4 +484,9 @@ fn problems_of_several_files_come_together() {
     config.toml:1:4: string values must be quoted, expected literal string
     trainyard.toml:1:6: unclosed array, expected `]`
     ");
+}
+
+#[test]
+fn a_reference_chooses_among_the_images_of_a_file() {
+    assert_snapshot!(problems("[image]\ndocker = 'lab'\nreference = 'a:1'\n[images.b]\noci = 'o'\nreference = 'x'"), @"trainyard.toml:3:13: image.reference: says nothing without `archive` or `oci`");
 }

@@ -39,12 +39,18 @@ fn the_example_of_the_design_is_read() {
     /project/allow_large []
     /project/exclude ["wandb/","*.mp4"]
     /project/name "anymal"
+    /sweeps/ppo/aggregate "mean"
+    /sweeps/ppo/constraints []
+    /sweeps/ppo/from []
+    /sweeps/ppo/give_up 10
     /sweeps/ppo/goal "maximize"
     /sweeps/ppo/job "train"
     /sweeps/ppo/metric "Train/mean_reward"
     /sweeps/ppo/name "ppo"
     /sweeps/ppo/parallel 8
+    /sweeps/ppo/points []
     /sweeps/ppo/repeats "adaptive"
+    /sweeps/ppo/retries 2
     /sweeps/ppo/sampler "tpe"
     /sweeps/ppo/seed 0
     /sweeps/ppo/space/agent.horizon/domain/power-of-two/high 128
@@ -53,10 +59,17 @@ fn the_example_of_the_design_is_read() {
     /sweeps/ppo/space/agent.params.lr/domain/log-uniform/high 0.01
     /sweeps/ppo/space/agent.params.lr/domain/log-uniform/low 0.00001
     /sweeps/ppo/space/env.num_envs/domain/choice [512,1024,2048,4096]
+    /sweeps/ppo/stop/every 20
     /sweeps/ppo/stop/factor 3
     /sweeps/ppo/stop/first 20
+    /sweeps/ppo/stop/mode "stop"
+    /sweeps/ppo/stop/mutate/range [1.1,2.0]
+    /sweeps/ppo/stop/mutate/rate 0.25
+    /sweeps/ppo/stop/quantile 0.25
     /sweeps/ppo/stop/scheduler "asha"
+    /sweeps/ppo/stop/threshold 0.1
     /sweeps/ppo/trials 100
+    /sweeps/ppo/value "tail"
     /targets/euler/depot "/cluster/scratch/me/yard"
     /targets/euler/kind/slurm/account "ls_robotics"
     /targets/euler/kind/slurm/binds []
@@ -106,11 +119,16 @@ fn its_values_know_where_they_come_from() {
     project.allow-large = []  (default)
     project.exclude = ["wandb/", "*.mp4"]  (trainyard.toml:3:11)
     project.name = "anymal"  (trainyard.toml:2:8)
+    sweeps.ppo.constraints = []  (default)
+    sweeps.ppo.from = []  (default)
+    sweeps.ppo.give-up = 10  (default)
     sweeps.ppo.goal = "maximize"  (trainyard.toml:28:8)
     sweeps.ppo.job = "train"  (trainyard.toml:26:7)
     sweeps.ppo.metric = "Train/mean_reward"  (trainyard.toml:27:10)
     sweeps.ppo.parallel = 8  (trainyard.toml:31:12)
+    sweeps.ppo.points = []  (default)
     sweeps.ppo.repeats = "adaptive"  (trainyard.toml:32:11)
+    sweeps.ppo.retries = 2  (default)
     sweeps.ppo.sampler = "tpe"  (trainyard.toml:29:11)
     sweeps.ppo.seed = 0  (default)
     sweeps.ppo.space."agent.horizon".power-of-two = [8, 128]  (trainyard.toml:37:36)
@@ -121,6 +139,7 @@ fn its_values_know_where_they_come_from() {
     sweeps.ppo.stop.first = 20  (trainyard.toml:33:38)
     sweeps.ppo.stop.scheduler = "asha"  (trainyard.toml:33:22)
     sweeps.ppo.trials = 100  (trainyard.toml:30:10)
+    sweeps.ppo.value = "tail"  (default)
     targets.euler.account = "ls_robotics"  (trainyard.toml:44:11)
     targets.euler.binds = []  (default)
     targets.euler.cache = []  (default)
@@ -270,9 +289,17 @@ address = 'http://a:8265'",
     /local/kind/local/memory 64000000000
     /local/name "local"
     /ray/kind/ray/addresses ["http://a:8265","http://b:8265"]
+    /ray/kind/ray/env {}
+    /ray/kind/ray/pip []
+    /ray/kind/ray/py_modules []
+    /ray/kind/ray/shares {}
     /ray/kind/ray/token/command ["pass","ray"]
     /ray/name "ray"
     /ray1/kind/ray/addresses ["http://a:8265"]
+    /ray1/kind/ray/env {}
+    /ray1/kind/ray/pip []
+    /ray1/kind/ray/py_modules []
+    /ray1/kind/ray/shares {}
     /ray1/name "ray1"
     /runai/kind/runai/ca "/ca.pem"
     /runai/kind/runai/project "p"
@@ -310,12 +337,18 @@ j = { fixed = { k = 1 } }
 k = { derived = 'd * 2' }",
     );
     insta::assert_snapshot!(flat(&config.sweeps), @r#"
+    /s/aggregate "mean"
+    /s/constraints []
+    /s/from []
+    /s/give_up 10
     /s/goal "minimize"
     /s/job "a"
     /s/metric "m"
     /s/name "s"
     /s/parallel 1
+    /s/points []
     /s/repeats/each 3
+    /s/retries 2
     /s/sampler "auto"
     /s/seed 0
     /s/space/a/domain/uniform/high 1.5
@@ -338,6 +371,7 @@ k = { derived = 'd * 2' }",
     /s/space/j/domain/fixed/k 1
     /s/space/k/domain/derived "d * 2"
     /s/trials 5
+    /s/value "tail"
     "#);
 }
 
@@ -401,6 +435,18 @@ fn an_image_is_there_by_default_or_not() {
     assert_eq!(image("image = 'b'\n[image]\nsif = 'a'").as_deref(), Some("b"));
     assert_eq!(image("image = 'none'\n[image]\nsif = 'a'"), None);
     assert_eq!(image("[images.default]\nsif = 'a'").as_deref(), Some(ImageSpec::DEFAULT));
+}
+
+#[test]
+fn images_come_from_many_places() {
+    let from = |line: &str| {
+        let mut config = config(&format!("[image]\n{line}"));
+        config.images.remove(ImageSpec::DEFAULT).map(|image| (image.kind(), image.named().to_owned()))
+    };
+    for kind in ["docker", "podman", "archive", "oci", "folder", "dockerfile", "registry", "sif"] {
+        assert_eq!(from(&format!("{kind} = 'x'")), Some((kind, "x".to_owned())));
+    }
+    assert_eq!(from("archive = 'x'\nreference = 'a:1'"), Some(("archive", "x".to_owned())));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod errors_of_meaning;
 mod example;
 mod properties;
 mod schema;
+mod sweeps;
 
 use serde::Serialize;
 use serde_json::Value;

@@ -91,7 +91,7 @@ fn the_schema_is_closed_and_described() {
     let job = &schema["properties"]["jobs"]["additionalProperties"];
     assert_eq!(job["additionalProperties"], false);
     insta::assert_snapshot!(job["properties"]["memory"], @r#"{"description":"Memory of one run, such as `\"32GB\"`, on each of its nodes.","pattern":"^\\s*[0-9]+(\\.[0-9]{1,9})?\\s*([kKmMgGtT]([iI]?[bB]?)|[pP]?[bB])\\s*$","type":"string"}"#);
-    insta::assert_snapshot!(job["properties"]["params-style"], @r#"{"default":"flags","description":"How parameters reach the program: `--lr=0.1`, `agent.lr=0.1`, or as environment variables.","enum":["flags","hydra","env"]}"#);
+    insta::assert_snapshot!(job["properties"]["params-style"], @r#"{"default":"flags","description":"How parameters reach the program: `--lr=0.1`, `agent.lr=0.1`, as environment variables, or in `params-file`.","enum":["flags","hydra","env","file"]}"#);
     insta::assert_snapshot!(job["properties"]["cpus"], @r#"{"default":1,"description":"Processor cores of one run, on each of its nodes.","maximum":4294967295,"minimum":1,"type":"integer"}"#);
     insta::assert_snapshot!(job["properties"]["resume"]["properties"]["on"], @r#"{"default":["time-limit","preempted","node-failure"],"description":"What a run is resumed after.","items":{"enum":["time-limit","preempted","node-failure","failed"]},"minItems":1,"type":"array"}"#);
     insta::assert_snapshot!(job["oneOf"], @r#"[{"required":["command"]},{"required":["shell"]}]"#);

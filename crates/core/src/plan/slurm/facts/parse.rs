@@ -42,14 +42,7 @@ impl Section {
 }
 
 pub(super) fn facts(text: &str) -> Result<Facts, ProbeError> {
-    let sections = sections(text);
-    if sections.is_empty() {
-        let said = text.chars().take(200).collect();
-        return Err(ProbeError::NoAnswer { said });
-    }
-    if !text.lines().any(|line| line == "@yard-end") {
-        return Err(ProbeError::CutOff);
-    }
+    let sections = whole(text)?;
     let asked = |name: &str| match sections.get(name) {
         Some(section) => section.answer(),
         None => Err("not asked".to_owned()),
@@ -64,10 +57,7 @@ pub(super) fn facts(text: &str) -> Result<Facts, ProbeError> {
     let settings = answer(asked("settings"), |text| Some(settings(text)));
     let storage = settings.known().and_then(|settings| settings.accounting_storage.as_deref());
     let keeps_none = matches!(storage, Some("accounting_storage/none" | "(null)" | ""));
-    let version_of = |name: &str| match sections.get(name) {
-        Some(Section { status: None, .. }) => Answer::Known(None),
-        _ => answer(asked(name), |text| version(text).map(Some)),
-    };
+    let version_of = |name: &str| version_in(&sections, name);
     Ok(Facts {
         version: answer(asked("version"), version),
         user: answer(asked("user"), |text| {
@@ -85,7 +75,41 @@ pub(super) fn facts(text: &str) -> Result<Facts, ProbeError> {
         singularity: version_of("singularity"),
         enroot: version_of("enroot"),
         pyxis: answer(asked("pyxis"), |text| Some(text.contains("--container-image"))),
+        ..Facts::default()
     })
+}
+
+pub(super) fn machine(text: &str) -> Result<Facts, ProbeError> {
+    let sections = whole(text)?;
+    let version_of = |name: &str| version_in(&sections, name);
+    Ok(Facts {
+        apptainer: version_of("apptainer"),
+        singularity: version_of("singularity"),
+        podman: version_of("podman"),
+        docker: version_of("docker"),
+        ..Facts::default()
+    })
+}
+
+fn version_in(sections: &BTreeMap<&str, Section>, name: &str) -> Answer<Option<String>> {
+    match sections.get(name) {
+        Some(Section { status: None, .. }) => Answer::Known(None),
+        Some(section) => answer(section.answer(), |text| version(text).map(Some)),
+        None => Answer::default(),
+    }
+}
+
+/// All sections of an answer that has not broken off.
+fn whole(text: &str) -> Result<BTreeMap<&str, Section>, ProbeError> {
+    let sections = sections(text);
+    if sections.is_empty() {
+        let said = text.chars().take(200).collect();
+        return Err(ProbeError::NoAnswer { said });
+    }
+    if !text.lines().any(|line| line == "@yard-end") {
+        return Err(ProbeError::CutOff);
+    }
+    Ok(sections)
 }
 
 fn answer<T>(said: Result<&str, String>, read: impl Fn(&str) -> Option<T>) -> Answer<T> {

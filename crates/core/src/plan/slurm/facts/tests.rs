@@ -207,6 +207,12 @@ fn a_site() {
       "enroot": {
         "unknown": "no answer within 20 seconds"
       },
+      "podman": {
+        "unknown": "not asked"
+      },
+      "docker": {
+        "unknown": "not asked"
+      },
       "pyxis": {
         "known": true
       }

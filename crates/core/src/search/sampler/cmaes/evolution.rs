@@ -2,7 +2,7 @@
 //! with negative weights. Indices in this file run over axes, and every vector and matrix has as many.
 
 use crate::search::Rng;
-use crate::search::linear::{dot, eigen};
+use crate::search::linear::{dot, eigen, identity};
 use crate::search::sampler::table::Ended;
 
 pub(super) struct Individual {
@@ -76,7 +76,7 @@ impl Evolution {
     pub(super) fn new(mean: Vec<f64>, step: f64, scale: usize) -> Self {
         let n = mean.len();
         let population = scale * (4 + (3.0 * (n as f64).ln()).floor() as usize);
-        let identity: Vec<f64> = (0..n * n).map(|i| if i / n == i % n { 1.0 } else { 0.0 }).collect();
+        let identity = identity(n);
         Self {
             scale,
             rates: Rates::new(n as f64, population),
@@ -96,27 +96,52 @@ impl Evolution {
         self.rates.weights.len()
     }
 
-    /// A point of the distribution inside the unit cube. `floors` is the least deviation along each axis.
-    pub(super) fn draw(&self, floors: &[f64], rng: &mut Rng) -> Vec<f64> {
+    /// The directions a generation goes: normal in themselves, and orthogonal to each other as far as there is room,
+    /// which keeps a small generation from going the same way twice (Wang, Emmerich and Bäck 2014).
+    pub(super) fn directions(&self, rng: &mut Rng) -> Vec<Vec<f64>> {
         let n = self.mean.len();
-        let mut at = Vec::new();
+        let mut drawn: Vec<Vec<f64>> = Vec::with_capacity(self.population());
+        for index in 0..self.population() {
+            let normal: Vec<f64> = (0..n).map(|_| rng.normal()).collect();
+            let length = dot(&normal, &normal).sqrt();
+            let mut rest = normal.clone();
+            for other in drawn.iter().skip(index / n * n) {
+                let along = dot(&rest, other) / dot(other, other).max(1e-300);
+                rest.iter_mut().zip(other).for_each(|(x, y)| *x -= along * y);
+            }
+            let left = dot(&rest, &rest).sqrt();
+            rest.iter_mut().for_each(|x| *x *= length / left);
+            drawn.push(if left > 1e-6 * length { rest } else { normal });
+        }
+        drawn
+    }
+
+    /// A point of the distribution inside the unit cube, in the direction given if that stays inside. `floors` is
+    /// the least deviation along each axis.
+    pub(super) fn draw(&self, direction: Option<&Vec<f64>>, floors: &[f64], rng: &mut Rng) -> Vec<f64> {
+        let n = self.mean.len();
+        let mut at = direction.map_or_else(Vec::new, |direction| self.place(direction, floors, rng));
         // Drawing again keeps the shape of the distribution at the walls; clamping is the last resort.
         for _ in 0..10 * n {
-            let z: Vec<f64> = self.lengths.iter().map(|length| length * rng.normal()).collect();
-            let spread = |axis: usize| dot(&self.directions[axis * n..axis * n + n], &z);
-            at = (0..n)
-                .map(|axis| {
-                    let variance = self.step * self.step * self.covariance[axis * n + axis];
-                    let missing = (floors.get(axis).map_or(0.0, |floor| floor * floor) - variance).max(0.0);
-                    let extra = if missing > 0.0 { missing.sqrt() * rng.normal() } else { 0.0 };
-                    self.mean[axis] + self.step * spread(axis) + extra
-                })
-                .collect();
-            if at.iter().all(|at| (0.0..=1.0).contains(at)) {
+            if at.len() == n && at.iter().all(|at| (0.0..=1.0).contains(at)) {
                 return at;
             }
+            let normal: Vec<f64> = (0..n).map(|_| rng.normal()).collect();
+            at = self.place(&normal, floors, rng);
         }
         at.iter().map(|at| at.clamp(0.0, 1.0)).collect()
+    }
+
+    fn place(&self, normal: &[f64], floors: &[f64], rng: &mut Rng) -> Vec<f64> {
+        let n = self.mean.len();
+        let z: Vec<f64> = self.lengths.iter().zip(normal).map(|(length, x)| length * x).collect();
+        let along = |axis: usize| {
+            let variance = self.step * self.step * self.covariance[axis * n + axis];
+            let missing = (floors.get(axis).map_or(0.0, |floor| floor * floor) - variance).max(0.0);
+            let extra = if missing > 0.0 { missing.sqrt() * rng.normal() } else { 0.0 };
+            self.mean[axis] + self.step * dot(&self.directions[axis * n..axis * n + n], &z) + extra
+        };
+        (0..n).map(along).collect()
     }
 
     /// Takes in a generation, best first.
@@ -144,18 +169,16 @@ impl Evolution {
         let gain = steady * (c_c * (2.0 - c_c) * mu_eff).sqrt();
         self.path.iter_mut().zip(&shift).for_each(|(p, x)| *p = (1.0 - c_c) * *p + gain * x);
 
+        let active = |(weight, (_, length)): (&f64, &(Vec<f64>, f64))| {
+            if *weight < 0.0 { weight * n as f64 / (length * length + 1e-8) } else { *weight }
+        };
+        let weights: Vec<f64> = self.rates.weights.iter().zip(&steps).map(active).collect();
         let total: f64 = self.rates.weights.iter().sum();
         let keep = 1.0 + c_1 * (1.0 - steady) * c_c * (2.0 - c_c) - c_1 - c_mu * total;
         for row in 0..n {
             for column in 0..=row {
-                let ranks: f64 = steps
-                    .iter()
-                    .zip(&self.rates.weights)
-                    .map(|((step, length), weight)| {
-                        let weight = if *weight < 0.0 { weight * n as f64 / (length * length + 1e-8) } else { *weight };
-                        weight * step[row] * step[column]
-                    })
-                    .sum();
+                let ranks: f64 =
+                    steps.iter().zip(&weights).map(|((step, _), weight)| weight * step[row] * step[column]).sum();
                 let value =
                     keep * self.covariance[row * n + column] + c_1 * self.path[row] * self.path[column] + c_mu * ranks;
                 self.covariance[row * n + column] = value;
@@ -197,7 +220,7 @@ impl Evolution {
     }
 
     fn decompose(&mut self) {
-        let (values, directions) = eigen(&self.covariance, self.mean.len());
+        let (values, directions) = eigen(&self.covariance, &self.directions, self.mean.len());
         self.lengths = values.iter().map(|value| value.max(1e-20).sqrt()).collect();
         self.directions = directions;
     }

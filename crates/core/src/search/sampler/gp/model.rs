@@ -9,7 +9,7 @@ use crate::search::linear::{backward, cholesky, dot, forward, inverse};
 use crate::search::sampler::table::Table;
 
 const SQRT_5: f64 = 2.236_067_977_499_79;
-const LEAST_NOISE: f64 = 1e-6;
+const LEAST_NOISE: f64 = 1e-9;
 /// Trials for the first, long fit; the cost grows with their cube.
 const PART: usize = 70;
 const LAST_ROUNDS: usize = 8;
@@ -79,7 +79,7 @@ impl Model {
             let some: Vec<Vec<f64>> = points.iter().step_by(stride).cloned().collect();
             let targets: Vec<f64> = targets.iter().step_by(stride).copied().collect();
             let squares = squares(&kernel, &some);
-            let limits = Limits { low: -12.0, high: 7.0, rounds };
+            let limits = Limits { low: -18.0, high: 7.0, rounds };
             minimize(start, limits, &mut |logs| surprise(&kernel, logs, &squares, &targets))
         };
         // A part of the trials is enough to come near; all of them have the last word.
@@ -153,7 +153,7 @@ impl Model {
                 k[row] * (2.0 * below + self.precision[row * n + row] * k[row])
             })
             .sum();
-        (dot(&k, &self.pull), (kernel.scale - explained).max(1e-10))
+        (dot(&k, &self.pull), (kernel.scale - explained).max(1e-14))
     }
 
     pub(super) fn believe_at(&self, at: &[f64]) -> Belief {
@@ -164,7 +164,7 @@ impl Model {
         let solved: Vec<f64> = (0..n).map(|row| dot(&self.precision[row * n..row * n + n], &k)).collect();
         let mut belief = Belief {
             mean: dot(&k, &self.pull),
-            variance: (kernel.scale - dot(&k, &solved)).max(1e-10),
+            variance: (kernel.scale - dot(&k, &solved)).max(1e-14),
             mean_slope: vec![0.0; at.len()],
             variance_slope: vec![0.0; at.len()],
         };

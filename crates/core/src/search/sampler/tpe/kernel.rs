@@ -35,6 +35,8 @@ pub(super) struct Slot {
     width: f64,
     /// Of the kernel inside the unit interval.
     mass: f64,
+    sharpness: f64,
+    log_scale: f64,
 }
 
 /// Marks a kernel that is uniform: the trial had no value here.
@@ -58,11 +60,8 @@ impl Column {
     }
 
     fn smooth(centres: Vec<f64>, widths: Vec<f64>) -> Self {
-        let sharpness = widths.iter().map(|width| 0.5 / (width * width)).collect();
-        let scale = |(centre, width): (&f64, &f64)| {
-            if *width == UNIFORM { 0.0 } else { -(mass(*centre, *width, 0.0, 1.0) * width * SQRT_TAU).ln() }
-        };
-        let log_scales = centres.iter().zip(&widths).map(scale).collect();
+        let sharpness = widths.iter().map(|width| sharpness(*width)).collect();
+        let log_scales = centres.iter().zip(&widths).map(|(centre, width)| log_scale(*centre, *width)).collect();
         let centres = centres.into_iter().map(|centre| if centre.is_nan() { 0.5 } else { centre }).collect();
         Self::Smooth { centres, sharpness, log_scales, widths }
     }
@@ -82,7 +81,7 @@ impl Column {
         for index in order {
             let (centre, width) = kernel(&index);
             if kernels.last().is_none_or(|last| (last.centre, last.width) != (centre, width)) {
-                kernels.push(Slot { centre, width, mass: mass(centre, width, 0.0, 1.0) });
+                kernels.push(Slot::new(centre, width));
             }
             if let Some(slot) = slots.get_mut(index as usize) {
                 *slot = kernels.len() as u32 - 1;
@@ -158,13 +157,32 @@ impl Column {
 }
 
 impl Slot {
+    fn new(centre: f64, width: f64) -> Self {
+        let mass = mass(centre, width, 0.0, 1.0);
+        Self { centre, width, mass, sharpness: sharpness(width), log_scale: log_scale(centre, width) }
+    }
+
+    /// Over a cell wider than the kernel it is averaged, over a narrower one the middle stands for all of it.
     fn log_density(&self, low: f64, high: f64) -> f64 {
+        if high - low < self.width {
+            let distance = if self.width == UNIFORM { 0.0 } else { 0.5 * (low + high) - self.centre };
+            return self.log_scale - distance * distance * self.sharpness;
+        }
         let share = mass(self.centre, self.width, low, high) / self.mass;
         (share / (high - low)).ln()
     }
 }
 
 const SQRT_TAU: f64 = 2.506_628_274_631_000_5;
+
+fn sharpness(width: f64) -> f64 {
+    0.5 / (width * width)
+}
+
+/// The logarithm of the truncated kernel's density at its centre.
+fn log_scale(centre: f64, width: f64) -> f64 {
+    if width == UNIFORM { 0.0 } else { -(mass(centre, width, 0.0, 1.0) * width * SQRT_TAU).ln() }
+}
 
 /// Of the untruncated kernel, between two coordinates.
 fn mass(centre: f64, width: f64, low: f64, high: f64) -> f64 {

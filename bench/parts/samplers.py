@@ -1,0 +1,120 @@
+"""Samplers beside Optuna's and Rustuna's: the regret they reach on the same tasks, and what a suggestion costs."""
+
+import json
+import os
+import statistics
+import subprocess
+
+from measure import disk, install, processes
+from measure.disk import ROOT
+
+HERE = ROOT / "bench" / "samplers"
+LEVEL = 0.05
+MOST_MILLISECONDS = {("tpe", 100): 0.3, ("tpe", 1_000): 0.6, ("tpe", 10_000): 1.0, ("tpe", 100_000): 1.0,
+                     ("cmaes", 10_000): 0.05, ("gp", 100): 50.0}
+TIMED = [("tpe", 100), ("tpe", 1_000), ("tpe", 10_000), ("tpe", 100_000), ("cmaes", 100), ("cmaes", 1_000),
+         ("cmaes", 10_000), ("gp", 100)]
+GP_WITHIN = 2.0
+LEAST_TASKS = 5
+
+
+def measure(report):
+    python = install.python(install.COMPARISON + (install.PEERS if report.peers else []))
+    program, folder = example(), disk.folder("samplers")
+    latencies(report, python, program, folder)
+    peers = HERE / "peers.json"
+    if report.peers:
+        peers = folder / "peers.json"
+        run(python, HERE / "peers.py", peers)
+    few = ["--seeds", "3", "--tasks", "branin2,branches,hpobench_car"] if report.quick else []
+    run(python, HERE / "compare.py", program, folder / "compared.json", "--peers", peers, *few)
+    content = json.loads(peers.read_text())
+    versions = ", ".join(f"{name} {version}" for name, version in content["versions"].items())
+    report.note(f"peers measured {content['date']}: {versions}")
+    judge(report, json.loads((folder / "compared.json").read_text()))
+
+
+def run(*argv):
+    done = subprocess.run([str(arg) for arg in argv], check=False, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    if done.returncode != 0:
+        raise processes.Failed(f"{argv[1]} ended with {done.returncode}")
+
+
+def example():
+    command = ["cargo", "build", "--release", "-p", "trainyard-core", "--example", "samplers", "--message-format", "json"]
+    said = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    found = [json.loads(line).get("executable") for line in said.splitlines() if '"samplers"' in line]
+    return next(path for path in found if path)
+
+
+def latencies(report, python, program, folder):
+    run(python, HERE / "latency.py", folder / "latency.json", report.times(10_000, 100))
+    peers = json.loads((folder / "latency.json").read_text())
+    report.row("ms of CPU per suggestion", "history", "yard", "optuna", "rustuna")
+    for sampler, length in TIMED:
+        ours = suggestion(report, program, sampler, length)
+        theirs = [peers.get(f"{peer} {sampler}", {}).get(str(length)) for peer in ("optuna", "rustuna")]
+        report.row(sampler, f"{length:,}", f"{ours:.3f}", *("" if ms is None else f"{ms:.3g}" for ms in theirs))
+        most = MOST_MILLISECONDS.get((sampler, length))
+        if most is not None:
+            report.limit(f"{sampler} suggestion, {length:,} trials", f"{ours:.3f} ms", ours <= most, f"<= {most} ms of CPU")
+    report.samples["peers, ms per suggestion"] = peers
+    report.row("")
+
+
+def suggestion(report, program, sampler, length):
+    """Median of five; without the time it takes to make the history."""
+    repeats = 20 if sampler == "gp" else 300
+    cpu = lambda count: processes.run([program, "time", sampler, str(length), str(count)], {}).cpu
+    for _ in range(report.times(5, 2)):
+        report.sample(f"{sampler} {length}, ms", 1e3 * (cpu(repeats) - cpu(0)) / repeats)
+    return statistics.median(report.samples[f"{sampler} {length}, ms"])
+
+
+def judge(report, rows):
+    report.samples["comparison"] = rows
+    report.row("compared", "cells", "better", "worse", "median ratio")
+    for pair in dict.fromkeys(row["pair"] for row in rows):
+        cells = [row for row in rows if row["pair"] == pair]
+        ratios = [row["ratio"] for row in cells if row["ratio"] is not None]
+        worse, better = [row for row in cells if is_worse(row)], [row for row in cells if row["p_worse"] > 1 - LEVEL]
+        report.row(pair.replace(":", " : "), len(cells), len(better), len(worse), f"{statistics.median(ratios):.2f}")
+        for row in worse:
+            report.note(f"{pair}: worse on {row['task']} at {row['budget']}: {row['yard']:.3g} to {row['peer']:.3g}, p = {row['p_worse']:.3f}")
+    not_worse(report, "tpe", [row for row in rows if row["pair"] == "tpe:optuna tpe"])
+    not_worse(report, "cmaes", [row for row in rows if row["pair"] == "cmaes:optuna cmaes" and row["continuous"]])
+    within(report, [row for row in rows if row["pair"] == "gp:optuna gp"])
+    for budget in (50, 100, 200):
+        best_of_all(report, [row for row in rows if row["pair"].startswith("auto:") and row["group"] == "seven"], budget)
+
+
+def is_worse(row):
+    return row["p_worse"] < LEVEL
+
+
+def named(rows):
+    return ", ".join(f"{row['task']}@{row['budget']}" for row in rows) or "none"
+
+
+def not_worse(report, sampler, rows):
+    worse = [row for row in rows if is_worse(row)]
+    report.limit(f"{sampler} no worse than Optuna's", f"worse in {len(worse)} of {len(rows)} cells ({named(worse)})",
+                 not worse, f"rank test at {LEVEL:.0%}, every task and budget")
+
+
+def within(report, rows):
+    """A median of zero cannot be doubled: there the rank test decides."""
+    far = [row for row in rows if (row["ratio"] > GP_WITHIN if row["ratio"] is not None else is_worse(row))]
+    report.limit("gp within 2x of Optuna's", f"farther in {len(far)} of {len(rows)} cells ({named(far)})", not far,
+                 "median regret, 100 trials or fewer")
+
+
+def best_of_all(report, rows, budget):
+    """The best single sampler of Optuna on each task, by its median."""
+    cells = [row for row in rows if row["budget"] == budget]
+    tasks = list(dict.fromkeys(row["task"] for row in cells))
+    best = [min((row for row in cells if row["task"] == task), key=lambda row: row["peer"]) for task in tasks]
+    lost = [row for row in best if is_worse(row)]
+    kept = len(best) - len(lost)
+    report.limit(f"auto as good as the best of Optuna at {budget}", f"{kept} of {len(best)} tasks (not {named(lost)})",
+                 kept >= min(LEAST_TASKS, len(best)), f"{LEAST_TASKS} of 7")

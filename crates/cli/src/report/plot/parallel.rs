@@ -1,0 +1,103 @@
+//! Parallel coordinates as an SVG file: a line for each trial across all parameters, to its value at the right.
+
+use trainyard_core::search::{Fate, Parallel};
+use trainyard_core::spec::Goal;
+use trainyard_core::template::plain;
+use trainyard_core::value::Value;
+
+use super::svg::{STYLE, escaped};
+
+const GAP: f64 = 150.0;
+const SIDE: f64 = 80.0;
+const TOP: f64 = 70.0;
+const HIGH: f64 = 320.0;
+const BOTTOM: f64 = 40.0;
+
+/// The better a trial, the stronger its line. `None` when there is nothing to show.
+pub(crate) fn parallel_svg(name: &str, metric: &str, goal: Goal, data: &Parallel) -> Option<String> {
+    let values: Vec<(usize, f64)> =
+        data.lines.iter().enumerate().filter_map(|(at, line)| Some((at, value(&line.fate)?))).collect();
+    let least = values.iter().map(|(_, value)| *value).reduce(f64::min)?;
+    let most = values.iter().map(|(_, value)| *value).reduce(f64::max)?;
+    let height = |value: f64| if most > least { (value - least) / (most - least) } else { 0.5 };
+    let columns = data.axes.len() + 1;
+    let wide = 2.0 * SIDE + GAP * (columns - 1) as f64;
+    let tall = TOP + HIGH + BOTTOM;
+    let title = escaped(&format!("{name}: {metric}"));
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {wide} {tall}\" width=\"{wide}\" height=\"{tall}\" \
+         role=\"img\">\n<title>{title}</title>\n<style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" \
+         height=\"100%\"/>\n<text class=\"title\" x=\"{SIDE}\" y=\"24\">{title}</text>\n"
+    );
+    let mut ordered = values;
+    let worse_first = |a: &(usize, f64), b: &(usize, f64)| match goal {
+        Goal::Maximize => a.1.total_cmp(&b.1),
+        Goal::Minimize => b.1.total_cmp(&a.1),
+    };
+    ordered.sort_by(worse_first);
+    let count = ordered.len();
+    for (rank, (at, value)) in ordered.into_iter().enumerate() {
+        let Some(line) = data.lines.get(at) else { continue };
+        let mut path = String::new();
+        let mut pen = 'M';
+        for (column, place) in line.at.iter().copied().chain([Some(height(value))]).enumerate() {
+            // A parameter that is not part of the trial is passed by.
+            let Some(place) = place else { continue };
+            path.push_str(&format!("{pen}{:.1} {:.1}", x(column), y(place)));
+            pen = 'L';
+        }
+        let strength = 0.12 + 0.78 * ((rank + 1) as f64 / count as f64).powi(3);
+        out.push_str(&format!(
+            "<path class=\"line\" d=\"{path}\" stroke=\"#0072b2\" stroke-opacity=\"{strength:.2}\"><title>trial {}</title></path>\n",
+            line.trial
+        ));
+    }
+    for (column, axis) in data.axes.iter().enumerate() {
+        let ticks: Vec<(f64, &Value)> = match axis.ticks.is_empty() {
+            false => axis.ticks.iter().map(|(at, value)| (*at, value)).collect(),
+            true => axis.ends.iter().enumerate().map(|(at, value)| (at as f64, value)).collect(),
+        };
+        let ticks = ticks.into_iter().map(|(at, value)| (at, plain(value)));
+        out.push_str(&axis_svg(column, &axis.name, &ticks.collect::<Vec<_>>()));
+    }
+    let ends = [(0.0, format!("{least:.4}")), (1.0, format!("{most:.4}"))];
+    out.push_str(&axis_svg(columns - 1, metric, &ends));
+    out.push_str("</svg>\n");
+    Some(out)
+}
+
+fn value(fate: &Fate) -> Option<f64> {
+    match fate {
+        Fate::Done { value } | Fate::Stopped { value } => Some(*value),
+        Fate::Pending | Fate::Failed | Fate::Lost => None,
+    }
+}
+
+fn axis_svg(column: usize, name: &str, ticks: &[(f64, String)]) -> String {
+    let at = x(column);
+    let mut out = format!(
+        "<path class=\"axis\" d=\"M{at:.1} {TOP}V{:.1}\"/><text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+        TOP + HIGH,
+        TOP - 14.0,
+        escaped(name)
+    );
+    for (place, label) in ticks {
+        let down = y(*place);
+        out.push_str(&format!(
+            "<path class=\"axis\" d=\"M{:.1} {down:.1}h8\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
+            at - 4.0,
+            at + 8.0,
+            down + 4.0,
+            escaped(label)
+        ));
+    }
+    out
+}
+
+fn x(column: usize) -> f64 {
+    SIDE + GAP * column as f64
+}
+
+fn y(place: f64) -> f64 {
+    TOP + HIGH * (1.0 - place)
+}

@@ -1,0 +1,228 @@
+//! Runs in images by a real Podman on this machine. Docker is told the same in the same words; what they are is tested in `core`.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::fs::Permissions;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use trainyard_testkit::podman::Podman;
+use trainyard_testkit::{Yard, apptainer, eventually, ports, processes};
+
+/// A project whose job runs in `lab.tar`, on a machine that has nothing but Podman.
+fn yard(podman: &Podman, job: &str) -> Yard {
+    let file = format!("[image]\narchive = 'lab.tar'\n[jobs.train]\n{job}\n");
+    let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &file);
+    lab(&yard, "one");
+    yard.write(".gitignore", "lab.tar\n");
+    yard.set("PATH", podman.programs().to_str().unwrap());
+    yard
+}
+
+/// `lab.tar` with another content.
+fn lab(yard: &Yard, version: &str) {
+    apptainer::docker_archive(&yard.project().join("lab.tar"), "lab", |root| {
+        std::fs::write(root.join("version"), format!("{version}\n")).unwrap();
+    });
+}
+
+const HOSTILE: &[&str] =
+    &["a b", "$HOME", "`id`", "{x: [1,2]}", "it's", "\"q\"", "*", "a,b", "-n", "--volume", "ü\n2", "", "\\"];
+
+#[test]
+fn a_program_gets_everything_and_leaves_its_results() {
+    let podman = Podman::new();
+    let mut yard = yard(
+        &podman,
+        r#"command = ['sh', '-c', '''
+cat /image /version; pwd; echo "code $(cat code.txt)"; echo "odd $ODD"; echo "path $PATH"; echo "lab $LAB"
+echo scratch > /written || exit 9
+mkdir -p out; for word in "$@"; do printf '<%s>' "$word"; done > out/words; echo "$KEY" > out/key
+"$YARD" report step=1 reward=2.5; exit 37''', 'sh']
+outputs = ['out']
+metrics = 'report'
+[jobs.train.env]
+ODD = "a \"b\" $c `d`\ne"
+PATH = "/own/bin:/bin"
+KEY = { env = "MY_KEY" }
+"#,
+    );
+    yard.set("MY_KEY", "s3cret");
+    yard.write("code.txt", "42");
+    let ran = yard.run(&[&["run", "train", "--"], HOSTILE].concat());
+    assert_eq!(ran.exit, 1, "{ran:?}");
+    let shown = yard.show("train");
+    assert_eq!(shown["exit_code"], 37, "{shown:#}\n{ran:?}");
+    let metrics = yard.json(&["show", "train", "--metrics"]);
+    assert_eq!(metrics["metrics"][0]["last"]["value"], 2.5, "{metrics:#}");
+    let work = shown["folder"].as_str().unwrap().to_owned();
+    for line in ["lab\none", &work, "code 42", "odd a \"b\" $c `d`\ne", "path /own/bin:/bin", "lab lab"] {
+        assert!(ran.stdout.contains(&format!("{line}\n")), "{line}: {ran:?}");
+    }
+    let words: String = HOSTILE.iter().map(|word| format!("<{word}>")).collect();
+    assert_eq!(std::fs::read_to_string(format!("{work}/out/words")).unwrap(), words, "byte for byte");
+    assert_eq!(std::fs::read_to_string(format!("{work}/out/key")).unwrap(), "s3cret\n");
+    assert!(podman.containers().is_empty(), "a container goes when it ends");
+    let images = podman.ask(&["images", "--format", "{{.Repository}}"]);
+    assert_eq!(yard.run(&["run", "train"]).exit, 1);
+    assert_eq!(podman.ask(&["images", "--format", "{{.Repository}}"]), images, "loaded once");
+}
+
+#[test]
+fn signals_go_in_and_nothing_is_left_of_a_cancelled_run() {
+    let podman = Podman::new();
+    let yard = yard(
+        &podman,
+        "command = ['sh', '-c', 'trap \"echo told; exit 3\" TERM; (setsid sleep 600) & echo up; while true; do sleep 0.2; done']\n\
+         grace = '60s'\n",
+    );
+    assert_eq!(yard.run(&["run", "train", "--detach"]).exit, 0);
+    eventually("the program", || yard.run(&["logs", "train"]).stdout.contains("up").then_some(()));
+    let mark = format!("YARD_RUN={}", yard.show("train")["id"].as_str().unwrap());
+    assert!(processes::with_environment(&mark).len() >= 2);
+    assert_eq!(yard.run(&["cancel", "train"]).exit, 0);
+    yard.wait_for("train", "cancelled");
+    assert!(yard.run(&["logs", "train"]).stdout.contains("told"), "it had its grace");
+    eventually("all processes to be gone", || processes::with_environment(&mark).is_empty().then_some(()));
+    eventually("the container to be gone", || podman.containers().is_empty().then_some(()));
+}
+
+#[test]
+fn what_ends_a_program_is_told() {
+    let podman = Podman::new();
+    let yard = yard(&podman, "command = ['sh', '-c', 'kill -SEGV $$']\n");
+    let ran = yard.run(&["run", "train"]);
+    assert_eq!(ran.exit, 1, "{ran:?}");
+    let shown = yard.show("train");
+    assert!(shown["reason"].as_str().unwrap().contains("SIGSEGV"), "{shown:#}");
+    yard.write("trainyard.toml", "[image]\narchive = 'lab.tar'\n[jobs.train]\ncommand = ['no-such-program']\n");
+    let ran = yard.run(&["run", "train", "--name", "second"]);
+    assert_eq!((ran.exit, &yard.show("second")["exit_code"]), (1, &127.into()), "{ran:?}");
+    assert!(ran.stdout.contains("cannot start `no-such-program`"), "{ran:?}");
+}
+
+#[test]
+fn a_container_ends_with_the_agent_that_started_it() {
+    let podman = Podman::new();
+    let yard = yard(&podman, "command = ['sh', '-c', 'trap \"\" TERM; echo up; while true; do sleep 0.2; done']\n");
+    assert_eq!(yard.run(&["run", "train", "--detach"]).exit, 0);
+    eventually("the program", || yard.run(&["logs", "train"]).stdout.contains("up").then_some(()));
+    let mark = format!("YARD_RUN={}", yard.show("train")["id"].as_str().unwrap());
+    for pid in yard.yardmasters().into_iter().chain(yard.agents()) {
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    }
+    eventually("all processes to be gone, with nobody left to end them", || {
+        processes::with_environment(&mark).is_empty().then_some(())
+    });
+    eventually("the container to be gone", || podman.containers().is_empty().then_some(()));
+    let state = eventually("the run to end", || {
+        let state = yard.show("train")["state"].as_str().unwrap().to_owned();
+        (yard.run(&["ps"]).exit == 0 && state != "running").then_some(state)
+    });
+    assert_eq!(state, "failed", "{:#}", yard.show("train"));
+}
+
+#[test]
+fn what_podman_does_not_run_is_refused() {
+    let podman = Podman::new();
+    let yard = yard(&podman, "command = ['true']\n");
+    yard.write("lab.sif", "x");
+    for (image, why) in [("sif = 'lab.sif'", "neither `apptainer` nor `singularity`"), ("folder = '.'", "`folder`")] {
+        yard.write("trainyard.toml", &format!("[image]\n{image}\n[jobs.train]\ncommand = ['true']\n"));
+        let ran = yard.run(&["run", "train"]);
+        assert_eq!(ran.exit, 5, "{image}: {ran:?}");
+        assert!(ran.stderr.contains(why), "{image}: {ran:?}");
+    }
+    assert_eq!(yard.runs().len(), 0);
+}
+
+#[test]
+fn a_sweep_makes_its_image_once_and_all_trials_run_in_it() {
+    let podman = Podman::new();
+    let yard = yard(
+        &podman,
+        "command = ['sh', '-c', 'cat /version; echo reward 1']\nmetrics = { stdout = 'reward (?<reward>\\S+)' }\n\
+         [sweeps.tune]\njob = 'train'\nmetric = 'reward'\ngoal = 'maximize'\nsampler = 'random'\ntrials = 3\nparallel = 1\n\
+         [sweeps.tune.space]\nx = { uniform = [0.0, 1.0] }\n",
+    );
+    let begun = yard.run(&["sweep", "tune", "--detach"]);
+    assert_eq!(begun.exit, 0, "{begun:?}");
+    lab(&yard, "two");
+    let ended = eventually("three trials to end", || {
+        let runs = yard.runs();
+        (runs.len() >= 3 && runs.iter().all(|run| run["state"] == "succeeded")).then_some(runs)
+    });
+    for run in ended {
+        assert!(yard.run(&["logs", run["name"].as_str().unwrap()]).stdout.starts_with("one\n"), "{run:#}");
+    }
+    let made = yard.json(&["image", "ls"]);
+    assert_eq!(made["images"].as_array().unwrap().len(), 1, "{made:#}");
+}
+
+/// A registry on loopback that has `lab.tar`, ended with its value.
+struct Registry {
+    process: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl Registry {
+    fn start(yard: &Yard) -> Self {
+        let (folder, port) = (tempfile::tempdir().unwrap(), ports::free());
+        let root = folder.path().display();
+        let text = format!(
+            "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {root}/data\nhttp:\n  addr: 127.0.0.1:{port}\n  secret: x\n"
+        );
+        std::fs::write(folder.path().join("config.yml"), text).unwrap();
+        let mut command = Command::new("docker-registry");
+        command.arg("serve").arg(folder.path().join("config.yml")).env("OTEL_TRACES_EXPORTER", "none");
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let registry = Self { process, port, _folder: folder };
+        eventually("the registry", || TcpStream::connect(("127.0.0.1", port)).ok());
+        let archive = format!("docker-archive:{}", yard.project().join("lab.tar").display());
+        let mut copy = Command::new("skopeo");
+        copy.args(["--insecure-policy", "copy", "--quiet", "--dest-tls-verify=false", &archive]);
+        let copied = copy.arg(format!("docker://127.0.0.1:{port}/lab:1")).output().unwrap();
+        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        registry
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+#[test]
+fn profiles_of_a_registry_and_of_a_dockerfile() {
+    let podman = Podman::new();
+    let yard = yard(&podman, "");
+    let registry = Registry::start(&yard);
+    let busybox = std::fs::read(apptainer::programs().join("busybox")).unwrap();
+    std::fs::create_dir(yard.project().join("docker")).unwrap();
+    std::fs::write(yard.project().join("docker/busybox"), busybox).unwrap();
+    yard.write("docker/version", "built\n");
+    yard.write(
+        "docker/Dockerfile",
+        "FROM scratch\nARG WORD\nENV WORD=$WORD\nCOPY busybox /bin/cat\nCOPY version /version\n",
+    );
+    let file = format!(
+        "[images.base]\nregistry = '127.0.0.1:{}/lab:1'\n\
+         [images.ros2]\ndockerfile = 'docker/Dockerfile'\ncontext = 'docker'\nbuild-args = {{ WORD = 'a b' }}\n\
+         [jobs.train]\ncommand = ['/bin/cat', '/version']\nimage = 'base'\n",
+        registry.port
+    );
+    yard.write("trainyard.toml", &file);
+    std::fs::set_permissions(yard.project().join("docker/busybox"), Permissions::from_mode(0o755)).unwrap();
+    let ran = yard.run(&["run", "train"]);
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    assert!(ran.stdout.contains("one\n"), "{ran:?}");
+    let ran = yard.run(&["run", "train", "--image", "ros2"]);
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    assert!(ran.stdout.contains("built\n"), "{ran:?}");
+    let ran = yard.run(&["run", "train", "--image", "none"]);
+    assert_ne!(ran.exit, 0, "{ran:?}");
+}

@@ -1,0 +1,90 @@
+//! Everything a person does with a cluster, through the real program.
+
+use trainyard_testkit::ray::{Ray, Size, newest};
+use trainyard_testkit::{Yard, eventually};
+
+const JOBS: &str = r#"
+[project]
+name = "p"
+
+[jobs.train]
+command = ["sh", "-c", "echo at $(cat data/hello) seed $YARD_SEED; mkdir -p out/deep; printf '%s' \"$TOKEN\" > out/token; head -c 300000 /dev/urandom > out/deep/model.bin; echo done"]
+cpus = 1
+outputs = ["out/"]
+[jobs.train.env]
+TOKEN = { env = "SECRET_TOKEN" }
+
+[jobs.fails]
+command = ["sh", "-c", "echo before; exit 7"]
+
+[jobs.long]
+command = ["sh", "-c", "setsid sh -c 'sleep 4001 & sleep 4002' & echo up; sleep 4003"]
+grace = "1s"
+
+[jobs.wide]
+command = ["true"]
+gpus = 3
+"#;
+
+fn yard(ray: &Ray) -> Yard {
+    let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &format!("{JOBS}\n{}", ray.target("r")));
+    yard.write("data/hello", "hello");
+    yard.set("SECRET_TOKEN", "hunter2-and-more");
+    yard.set("YARD_PACE", "300");
+    yard
+}
+
+#[test]
+fn from_the_laptop_to_results() {
+    let ray = Ray::start(&newest(), &[Size { cpus: 4, gpus: 2 }], Some("0123456789abcdef0123456789abcdef"));
+    let yard = yard(&ray);
+
+    // Seeds side by side, followed to the end; the log is what the program wrote.
+    let ran = yard.run(&["run", "train", "--on", "r", "--seeds", "1,2"]);
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    for seed in [1, 2] {
+        let logged = yard.run(&["logs", &format!("train-s{seed}")]);
+        assert_eq!(logged.stdout, format!("at hello seed {seed}\ndone\n"), "{logged:?}");
+    }
+
+    // Nothing of it is on this machine until it is pulled; then it is whole, and a second pull brings nothing.
+    let to = yard.root().join("home-again");
+    let to = to.to_str().unwrap();
+    let pulled = yard.run(&["pull", "train-s1", "--to", to]);
+    assert_eq!(pulled.exit, 0, "{pulled:?}");
+    let results = std::fs::read_dir(to).unwrap().flatten().next().unwrap().path().join("out");
+    assert_eq!(std::fs::read_to_string(results.join("token")).unwrap(), "hunter2-and-more");
+    let model = std::fs::read(results.join("deep/model.bin")).unwrap();
+    let id = yard.show("train-s1")["id"].as_str().unwrap().to_owned();
+    assert_eq!(std::fs::read(ray.disk(1).join(format!("runs/{id}/work/out/deep/model.bin"))).unwrap(), model);
+    let before = ray.bytes();
+    let again = yard.run(&["pull", "train-s1", "--to", to]);
+    assert_eq!(again.exit, 0, "{again:?}");
+    assert!(ray.bytes() - before < 100_000, "nothing is brought twice: {}", ray.bytes() - before);
+
+    // The secret is nowhere where others look.
+    let jobs = format!("{:?}", ray.client().jobs().unwrap());
+    assert!(!jobs.contains("hunter2"), "{jobs}");
+
+    // Exit status and log of one that fails.
+    let failed = yard.run(&["run", "fails", "--on", "r"]);
+    assert_eq!(failed.exit, 1, "{failed:?}");
+    assert!(failed.stdout.contains("before"), "its log is shown as it runs: {failed:?}");
+    assert_eq!(yard.show("fails")["attempts"][0]["exit_code"], 7, "{}", yard.show("fails"));
+    assert!(yard.run(&["logs", "fails"]).stdout.contains("before"));
+
+    // Cancelling ends grandchildren on the node.
+    yard.run(&["run", "long", "--on", "r", "--detach"]);
+    yard.wait_for("long", "running");
+    let id = yard.show("long")["id"].as_str().unwrap().to_owned();
+    let alive = || trainyard_testkit::processes::with_environment(&format!("YARD_RUN={id}"));
+    eventually("grandchildren", || (alive().len() >= 4).then_some(()));
+    assert_eq!(yard.run(&["cancel", "long"]).exit, 0);
+    yard.wait_for("long", "cancelled");
+    assert_eq!(alive(), Vec::<i32>::new());
+
+    // What no node can do is said before anything is sent.
+    let refused = yard.run(&["run", "wide", "--on", "r", "--detach"]);
+    assert_eq!(refused.exit, 5, "{refused:?}");
+    assert!(refused.stdout.contains("it needs 3 GPUs, and the largest node has 2 GPUs"), "{refused:?}");
+}

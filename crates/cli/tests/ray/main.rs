@@ -1,0 +1,7 @@
+//! Laptop → Ray clusters, all of them real, with nodes that share no disk.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod conformance;
+mod faults;
+mod journey;
+mod sweep;

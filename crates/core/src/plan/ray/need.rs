@@ -1,0 +1,149 @@
+//! What a job needs of a node, and which nodes there are.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Usage;
+use crate::spec::{JobSpec, RaySpec, format_size};
+
+/// Of one node: Ray starts a job's program on one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Need {
+    pub cpus: f64,
+    pub gpus: f64,
+    pub memory: Option<u64>,
+    pub resources: BTreeMap<String, f64>,
+}
+
+/// A node that is alive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    pub id: String,
+    pub ip: String,
+    pub name: String,
+    pub is_head: bool,
+    /// `CPU`, `GPU`, `memory` and whatever else it was given.
+    pub resources: BTreeMap<String, f64>,
+}
+
+impl Node {
+    /// The resource that every node has and no other.
+    pub fn own_resource(&self) -> String {
+        format!("node:{}", self.ip)
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        self.id == name || self.ip == name || self.name == name
+    }
+
+    fn has(&self, resource: &str) -> f64 {
+        self.resources.get(resource).copied().unwrap_or(0.0)
+    }
+}
+
+/// So small that a node never runs out of it.
+const A_TOUCH: f64 = 0.001;
+
+impl Need {
+    /// Of a job on this target. `nodes` are those that are known.
+    pub fn of(job: &JobSpec, target: &RaySpec, nodes: &[Node]) -> Result<Self, String> {
+        let mut resources = target.resources();
+        if let Some(name) = &target.node {
+            let node = nodes.iter().find(|node| node.is_called(name));
+            let node = node.ok_or_else(|| format!("there is no node `{name}`; there are {}", names(nodes)))?;
+            resources.insert(node.own_resource(), A_TOUCH);
+        }
+        Ok(Self { cpus: f64::from(job.cpus), gpus: job.gpus.as_f64(), memory: job.memory, resources })
+    }
+
+    /// Nothing, but on this node.
+    pub fn place(node: &Node) -> Self {
+        let resources = BTreeMap::from([(node.own_resource(), A_TOUCH)]);
+        Self { cpus: 0.0, gpus: 0.0, memory: None, resources }
+    }
+
+    fn parts(&self) -> Vec<(&str, f64)> {
+        let memory = self.memory.map(|bytes| ("memory", bytes as f64));
+        let resources = self.resources.iter().map(|(name, amount)| (name.as_str(), *amount));
+        let parts = [("GPU", self.gpus), ("CPU", self.cpus)].into_iter().chain(memory).chain(resources);
+        parts.filter(|(_, amount)| *amount > 0.0).collect()
+    }
+
+    fn fits(&self, node: &Node) -> bool {
+        self.parts().iter().all(|(resource, amount)| node.has(resource) >= *amount)
+    }
+}
+
+fn names(nodes: &[Node]) -> String {
+    nodes.iter().map(|node| format!("`{}`", node.name)).collect::<Vec<_>>().join(", ")
+}
+
+/// Why no node would ever start it.
+pub fn refuse(need: &Need, nodes: &[Node]) -> Option<String> {
+    if nodes.is_empty() || nodes.iter().any(|node| need.fits(node)) {
+        return None;
+    }
+    let lacking = need.parts().into_iter().find_map(|(resource, amount)| {
+        let most = nodes.iter().map(|node| node.has(resource)).fold(0.0, f64::max);
+        (most < amount).then(|| {
+            format!("it needs {}, and the largest node has {}", words(resource, amount), words(resource, most))
+        })
+    });
+    let all = || {
+        let parts: Vec<String> = need.parts().iter().map(|(name, amount)| words(name, *amount)).collect();
+        format!("no node has {} at once", parts.join(", "))
+    };
+    Some(lacking.unwrap_or_else(all))
+}
+
+/// How many of these could start now, as far as the sums tell.
+pub fn room(need: &Need, usage: &Usage) -> f64 {
+    let fits = need.parts().into_iter().filter_map(|(resource, amount)| {
+        let (used, total) = usage.0.get(resource).copied()?;
+        Some(((total - used) / amount).floor())
+    });
+    fits.fold(f64::from(u32::MAX), f64::min)
+}
+
+/// Why it has not started yet.
+pub fn waiting(need: &Need, nodes: &[Node], usage: &Usage) -> Option<String> {
+    if let Some(why) = refuse(need, nodes) {
+        return Some(why);
+    }
+    let short = need.parts().into_iter().find_map(|(resource, amount)| {
+        let (used, total) = usage.0.get(resource).copied()?;
+        let free = total - used;
+        (free < amount).then(|| {
+            format!(
+                "waits for {}; {} of {} are free",
+                words(resource, amount),
+                amount_of(resource, free),
+                amount_of(resource, total)
+            )
+        })
+    });
+    short.or_else(|| Some("Ray prepares it, or waits until one node has enough free at once".to_owned()))
+}
+
+fn words(resource: &str, amount: f64) -> String {
+    let plural = if amount == 1.0 { "" } else { "s" };
+    match resource {
+        "GPU" | "CPU" => format!("{} {resource}{plural}", number(amount)),
+        "memory" => format!("{} of memory", amount_of(resource, amount)),
+        other => format!("{} of `{other}`", number(amount)),
+    }
+}
+
+fn amount_of(resource: &str, amount: f64) -> String {
+    match resource {
+        "memory" => format_size(amount.max(0.0) as u64),
+        _ => number(amount),
+    }
+}
+
+/// Without the noise of binary fractions.
+fn number(amount: f64) -> String {
+    let rounded = (amount * 1e4).round() / 1e4;
+    format!("{rounded}")
+}

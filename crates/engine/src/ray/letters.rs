@@ -1,0 +1,418 @@
+//! Talk with the agents of a cluster that nobody can connect to: a request is a package and a small job on the node that is
+//! asked, and the answer is read there as a log. What only has to be read is read without a job.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant as Clock};
+
+use trainyard_agent::depot::{AttemptFolder, Depot};
+use trainyard_agent::disk::remove_folder;
+use trainyard_agent::pipe::frame::{self, Tag};
+use trainyard_agent::pipe::message::{Answer, ReadLog, Request};
+use trainyard_agent::ray::{answer_name, link_name};
+use trainyard_agent::tail::{self, From, Wanted};
+use trainyard_core::id::RunId;
+use trainyard_core::plan::ray::{JobStatus, Need, Node, RuntimeEnv, Submission, package_uri};
+use trainyard_core::quote;
+
+use super::package::{agent_package, request_package, send_agent};
+use super::{Ray, RayError};
+
+/// Ray's name of such a job begins so.
+pub(crate) const ASKING: &str = "yard-ask";
+/// Under this name a job says which runs it is for.
+pub(crate) const RUNS: &str = "yard-runs";
+const SOON: Duration = Duration::from_millis(100);
+const LATER: Duration = Duration::from_millis(500);
+/// A log that grows is brought as a whole each time, so a long one is looked at less often.
+const BYTES_PER_SECOND: u64 = 8 << 20;
+
+/// The program that is brought as the agent.
+#[derive(Debug, Clone)]
+pub(crate) struct Agent {
+    pub(crate) path: PathBuf,
+    pub(crate) hash: String,
+    /// In `bin/` of depots.
+    pub(crate) name: String,
+}
+
+impl Agent {
+    /// The line that Ray gives to a shell.
+    pub(crate) fn entrypoint(&self, depot: &str, task: &str) -> Result<String, RayError> {
+        let depot = quote::posix(depot).map_err(|error| RayError::Refused(error.to_string()))?;
+        // Ray does not keep the mode of what it unpacks.
+        Ok(format!("chmod +x ./yard && exec ./yard agent ray --depot {depot} --agent {} {task}", self.name))
+    }
+}
+
+/// All clusters of a target, and one depot on each of their nodes.
+#[derive(Debug)]
+pub(crate) struct Letters {
+    clusters: Vec<Ray>,
+    depot: String,
+    agent: Agent,
+    request: Vec<u8>,
+    answer: Option<Reply>,
+    pub(crate) limit: Duration,
+    routes: HashMap<RunId, Route>,
+    /// The one node that is asked, whatever is asked.
+    fixed: Option<Route>,
+    /// Where logs are brought to.
+    mirror: PathBuf,
+    brought: HashMap<PathBuf, Clock>,
+    trouble: Option<RayError>,
+}
+
+/// Where a run is, or was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Route {
+    cluster: usize,
+    node: String,
+}
+
+/// What came back.
+#[derive(Debug)]
+enum Reply {
+    Held(Cursor<Vec<u8>>),
+    Filed(File),
+}
+
+impl Read for Reply {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Held(bytes) => bytes.read(buffer),
+            Self::Filed(file) => file.read(buffer),
+        }
+    }
+}
+
+impl Letters {
+    pub(crate) fn new(clusters: Vec<Ray>, depot: String, agent: Agent, limit: Duration) -> Self {
+        let mirror = std::env::temp_dir().join(format!("yard-{}", uuid::Uuid::now_v7().simple()));
+        Self {
+            clusters,
+            depot,
+            agent,
+            request: Vec::new(),
+            answer: None,
+            limit,
+            routes: HashMap::new(),
+            fixed: None,
+            mirror,
+            brought: HashMap::new(),
+            trouble: None,
+        }
+    }
+
+    /// Why the last answer did not come.
+    pub(crate) fn take_trouble(&mut self) -> Option<RayError> {
+        self.trouble.take()
+    }
+
+    fn cluster(&self, index: usize) -> Result<&Ray, RayError> {
+        self.clusters.get(index).ok_or_else(|| RayError::Refused("the target names no cluster".to_owned()))
+    }
+
+    /// Carries out what was written since the last answer.
+    fn ask(&mut self) -> Result<(), RayError> {
+        let request = std::mem::take(&mut self.request);
+        let head = frame::read(&mut request.as_slice()).ok().flatten().map(|(_, head)| head).unwrap_or_default();
+        let text = String::from_utf8_lossy(&head).into_owned();
+        let answer = match serde_json::from_slice::<Request>(&head) {
+            Ok(Request::Read { path, offset, most }) => Reply::Held(Cursor::new(self.read(&path, offset, most)?)),
+            Ok(Request::Logs { wanted, most }) => Reply::Held(Cursor::new(self.logs(&wanted, most)?)),
+            _ => {
+                let route = self.route_of(&text)?;
+                Reply::Filed(self.by_job(&route, &request)?)
+            }
+        };
+        self.answer = Some(answer);
+        Ok(())
+    }
+
+    /// The node of the first run that is spoken of; the first cluster's head where none is.
+    fn route_of(&mut self, text: &str) -> Result<Route, RayError> {
+        if let Some(fixed) = &self.fixed {
+            return Ok(fixed.clone());
+        }
+        let is_part = |letter: char| letter.is_ascii_hexdigit() || letter == '-';
+        let named = text.split(|letter| !is_part(letter)).find_map(|word| word.parse::<RunId>().ok());
+        if let Some(route) = named.map(|run| self.route(run)).transpose()?.flatten() {
+            return Ok(route);
+        }
+        let head = self.cluster(0)?.nodes()?.into_iter().next();
+        let head = head.ok_or_else(|| RayError::Refused("the cluster has no node that is alive".to_owned()))?;
+        Ok(Route { cluster: 0, node: head.id })
+    }
+
+    fn route(&mut self, run: RunId) -> Result<Option<Route>, RayError> {
+        if let Some(route) = self.routes.get(&run) {
+            return Ok(Some(route.clone()));
+        }
+        let waits = self.learn()?.contains(&run);
+        if !self.routes.contains_key(&run)
+            && !waits
+            && let Some(route) = self.seek(run)?
+        {
+            self.routes.insert(run, route);
+        }
+        Ok(self.routes.get(&run).cloned())
+    }
+
+    /// What the clusters know of jobs; returns the runs of those that no node has yet. One that does not answer is asked
+    /// again when it is needed.
+    fn learn(&mut self) -> Result<HashSet<RunId>, RayError> {
+        let (mut trouble, mut waiting) = (None, HashSet::new());
+        for (cluster, ray) in self.clusters.iter().enumerate() {
+            match ray.jobs() {
+                Ok(jobs) => {
+                    for job in jobs {
+                        let runs = job.metadata.get(RUNS).map(String::as_str).unwrap_or_default();
+                        for run in runs.split(' ').filter_map(|word| word.parse().ok()) {
+                            match &job.node {
+                                Some(node) => drop(self.routes.insert(run, Route { cluster, node: node.clone() })),
+                                None => drop(waiting.insert(run)),
+                            }
+                        }
+                    }
+                }
+                Err(error) => trouble = Some(error),
+            }
+        }
+        trouble.map_or(Ok(waiting), Err)
+    }
+
+    /// A run that no cluster remembers may lie on a node all the same: a head that was started anew knows no jobs.
+    fn seek(&mut self, run: RunId) -> Result<Option<Route>, RayError> {
+        let name = self.shown(&format!("runs/{run}/state.json"));
+        for (cluster, ray) in self.clusters.iter().enumerate() {
+            for node in ray.nodes()? {
+                // A node that was not spoken to since shows nothing.
+                if ray.file(&node.id, &name).is_ok_and(|found| found.is_some()) {
+                    return Ok(Some(Route { cluster, node: node.id }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Every node of every cluster.
+    pub(crate) fn everywhere(&self) -> Result<Vec<(usize, Node)>, RayError> {
+        let mut all = Vec::new();
+        for (cluster, ray) in self.clusters.iter().enumerate() {
+            all.extend(ray.nodes()?.into_iter().map(|node| (cluster, node)));
+        }
+        Ok(all)
+    }
+
+    /// From here on this node is asked; with none, whichever has what is asked about.
+    pub(crate) fn fix(&mut self, place: Option<(usize, &Node)>) {
+        self.fixed = place.map(|(cluster, node)| Route { cluster, node: node.id.clone() });
+    }
+
+    /// The name by which Ray knows a file of the depot.
+    fn shown(&self, path: &str) -> String {
+        let path = path.strip_prefix(&self.depot).unwrap_or(path).trim_start_matches('/');
+        format!("{}/{path}", link_name(&self.depot))
+    }
+
+    fn read(&mut self, path: &str, offset: u64, most: u64) -> Result<Vec<u8>, RayError> {
+        let route = self.route_of(path)?;
+        let found = self.cluster(route.cluster)?.file(&route.node, &self.shown(path))?;
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        let part = found.as_ref().map(|bytes| {
+            let rest = bytes.get(from..).unwrap_or_default();
+            rest.get(..usize::try_from(most).unwrap_or(usize::MAX)).unwrap_or(rest)
+        });
+        let sizes = vec![part.map(|part| part.len() as u64)];
+        framed(&Answer::Files { sizes }, &part.into_iter().collect::<Vec<_>>())
+    }
+
+    fn logs(&mut self, wanted: &[Wanted], most: u64) -> Result<Vec<u8>, RayError> {
+        let mirror = Depot::new(&self.mirror);
+        let mut read = Vec::new();
+        for wanted in wanted {
+            let mut route = self.route(wanted.run)?;
+            if route.is_none() {
+                // A run of a moment may have begun and ended since the cluster was asked.
+                std::thread::sleep(LATER);
+                route = self.route(wanted.run)?;
+            }
+            if let Some(route) = route {
+                self.bring(&mirror, &route, wanted)?;
+            }
+            read.push(tail::read(&mirror, wanted, most));
+        }
+        let heads = read.iter().map(|one| ReadLog {
+            portions: one.portions.iter().map(|portion| (portion.attempt, portion.bytes.len() as u64)).collect(),
+            next: one.next,
+            is_all: one.is_all,
+        });
+        let parts: Vec<&[u8]> =
+            read.iter().flat_map(|one| &one.portions).map(|portion| portion.bytes.as_slice()).collect();
+        framed(&Answer::Logs { read: heads.collect() }, &parts)
+    }
+
+    fn bring(&mut self, mirror: &Depot, route: &Route, wanted: &Wanted) -> Result<(), RayError> {
+        let first = match (&wanted.from, wanted.only) {
+            (_, Some(only)) => only,
+            (From::At(position), None) => position.attempt,
+            (From::Start(_), None) => 1,
+        };
+        let mut attempt = first;
+        loop {
+            let folder = mirror.run(wanted.run).attempt(attempt);
+            let there = format!("runs/{}/attempts/{attempt}", wanted.run);
+            let wants_times = matches!(&wanted.from, From::Start(start) if start.since.is_some());
+            for (name, place) in [("output.log", folder.log()), ("output.idx", folder.log_index())] {
+                if name == "output.log" || wants_times {
+                    self.bring_file(route, &format!("{there}/{name}"), &place, &folder)?;
+                }
+            }
+            let next = mirror.run(wanted.run).attempt(attempt + 1);
+            let claim = format!("runs/{}/attempts/{}/claim.json", wanted.run, attempt + 1);
+            if wanted.only.is_some() || !self.bring_file(route, &claim, &next.claim(), &next)? {
+                return Ok(());
+            }
+            attempt += 1;
+        }
+    }
+
+    fn bring_file(
+        &mut self,
+        route: &Route,
+        there: &str,
+        place: &std::path::Path,
+        folder: &AttemptFolder,
+    ) -> Result<bool, RayError> {
+        let size = std::fs::metadata(place).map_or(0, |data| data.len());
+        let pause = Duration::from_millis(size.saturating_mul(1000) / BYTES_PER_SECOND);
+        if let Some(last) = self.brought.get(place) {
+            std::thread::sleep(pause.saturating_sub(last.elapsed()).min(self.limit));
+        }
+        let found = self.cluster(route.cluster)?.file(&route.node, &self.shown(there))?;
+        let Some(bytes) = found else {
+            drop(std::fs::remove_file(place));
+            return Ok(false);
+        };
+        folder.create().and_then(|()| fs_err::write(place, bytes)).map_err(RayError::Package)?;
+        self.brought.insert(place.to_owned(), Clock::now());
+        Ok(true)
+    }
+
+    /// Starts an agent there for this one request.
+    fn by_job(&self, route: &Route, request: &[u8]) -> Result<File, RayError> {
+        let ray = self.cluster(route.cluster)?;
+        let node = ray.nodes()?.into_iter().find(|node| node.id == route.node);
+        let node = node.ok_or_else(|| RayError::Refused("the node that has it is gone".to_owned()))?;
+        send_agent(ray, &self.agent.path, &self.agent.hash)?;
+        let (package, bytes) = request_package(request);
+        ray.put_package(&package, &bytes)?;
+        let id = format!("{ASKING}-{}", uuid::Uuid::now_v7().simple());
+        let need = Need::place(&node);
+        ray.submit(&Submission {
+            entrypoint: self.agent.entrypoint(&self.depot, &format!("--answer {id}"))?,
+            submission_id: id.clone(),
+            runtime_env: RuntimeEnv {
+                working_dir: package_uri(&agent_package(&self.agent.hash)),
+                py_modules: vec![package_uri(&package)],
+                ..RuntimeEnv::default()
+            },
+            metadata: std::collections::BTreeMap::new(),
+            // Said, since Ray otherwise wants a processor to be free for it.
+            entrypoint_num_cpus: Some(0.0),
+            entrypoint_num_gpus: None,
+            entrypoint_memory: None,
+            entrypoint_resources: need.resources,
+        })?;
+        self.wait(ray, &id)?;
+        let mut answer = unnamed_file().map_err(RayError::Package)?;
+        if !ray.copy_file(&node.id, &self.shown(&answer_name(&id)), &mut answer)? {
+            return Err(RayError::Refused(format!("the agent on {} left no answer", node.name)));
+        }
+        answer.rewind().map_err(RayError::Package)?;
+        Ok(answer)
+    }
+
+    fn wait(&self, ray: &Ray, id: &str) -> Result<(), RayError> {
+        let until = Clock::now() + self.limit;
+        let mut pause = SOON;
+        loop {
+            let Some(job) = ray.job(id)? else {
+                return Err(RayError::Refused("the cluster was started anew meanwhile".to_owned()));
+            };
+            match job.status {
+                JobStatus::Succeeded => return Ok(()),
+                JobStatus::Failed | JobStatus::Stopped => {
+                    return Err(RayError::Refused(format!(
+                        "the agent there failed: {}",
+                        super::last_line(&job.message)
+                    )));
+                }
+                _ if Clock::now() > until => {
+                    drop(ray.stop(id));
+                    let seconds = self.limit.as_secs();
+                    return Err(RayError::Refused(format!("the agent did not answer in {seconds} s: {}", job.message)));
+                }
+                _ => std::thread::sleep(pause),
+            }
+            pause = (pause * 3 / 2).min(LATER);
+        }
+    }
+}
+
+fn framed(head: &Answer, parts: &[&[u8]]) -> Result<Vec<u8>, RayError> {
+    let mut out = Vec::new();
+    let write = |out: &mut Vec<u8>| -> io::Result<()> {
+        frame::write(out, Tag::Head, &serde_json::to_vec(head)?)?;
+        for chunk in parts.iter().flat_map(|part| part.chunks(1 << 20)) {
+            frame::write(out, Tag::Body, chunk)?;
+        }
+        frame::write(out, Tag::End, &[])
+    };
+    write(&mut out).map_err(RayError::Package)?;
+    Ok(out)
+}
+
+fn unnamed_file() -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let folder = std::env::temp_dir();
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(&folder, flags, Mode::RUSR | Mode::WUSR)?))
+}
+
+impl Write for Letters {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.answer = None;
+        self.request.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Letters {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.request.is_empty()
+            && let Err(error) = self.ask()
+        {
+            let kind = if matches!(error, RayError::Web(_)) { io::ErrorKind::BrokenPipe } else { io::ErrorKind::Other };
+            let text = error.to_string();
+            self.trouble = Some(error);
+            return Err(io::Error::new(kind, text));
+        }
+        self.answer.as_mut().map_or(Ok(0), |answer| answer.read(buffer))
+    }
+}
+
+impl Drop for Letters {
+    fn drop(&mut self) {
+        if self.mirror.exists() {
+            drop(remove_folder(&self.mirror));
+        }
+    }
+}

@@ -1,0 +1,451 @@
+//! Ray clusters: every group of a parcel is a job of its own, named by us, on one of them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use trainyard_agent::depot::Depot;
+use trainyard_agent::disk::{Durability, now, read_json, replace_json};
+use trainyard_agent::inspect::Inspection;
+use trainyard_agent::look::{Fate, Finding};
+use trainyard_agent::order::Source;
+use trainyard_agent::ray::{SEAL, link_name};
+use trainyard_agent::site::SiteState;
+use trainyard_core::id::RunId;
+use trainyard_core::plan::ray::{
+    self as plan, JobRow, JobStatus, Need, Node, RuntimeEnv, Submission, package_uri, submission_id,
+};
+use trainyard_core::run::{Ending, Outcome};
+use trainyard_core::spec::{JobSpec, RaySpec, TargetKind, TargetSpec};
+use trainyard_core::time::Span;
+
+use super::{Asked, InQueue, Over, Seen, Shipment, Site};
+use crate::pipe::{Pipe, PipeError};
+use crate::ray::{self, ASKING, Agent, RUNS, Ray, RayError};
+use crate::target::SubmitError;
+
+/// Ray may bring back the record of a job that is removed right after its end.
+const SETTLED: i64 = 60_000;
+/// For an agent to do what it was started for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is remembered of a parcel before it is sent: where. A cluster that is away then is waited for, not passed over.
+#[derive(Debug, Serialize, Deserialize)]
+struct Choice {
+    address: String,
+    job: JobSpec,
+    /// Where its runs were begun, for when the cluster does not say any more.
+    #[serde(default)]
+    begun: BTreeMap<RunId, String>,
+}
+
+#[derive(Debug)]
+pub struct RaySite {
+    spec: RaySpec,
+    clusters: Vec<Ray>,
+    pipe: Pipe,
+    agent: Agent,
+    /// The depot of this machine, which has the code.
+    home: Depot,
+    /// A file for each parcel.
+    choices: PathBuf,
+    /// Parcels of runs that were asked about.
+    parcels: HashMap<RunId, String>,
+}
+
+impl RaySite {
+    pub(crate) fn new(
+        spec: RaySpec,
+        clusters: Vec<Ray>,
+        pipe: Pipe,
+        agent: Agent,
+        home: Depot,
+        choices: PathBuf,
+    ) -> Self {
+        Self { spec, clusters, pipe, agent, home, choices, parcels: HashMap::new() }
+    }
+
+    fn choice(&self, parcel: &str) -> Option<Choice> {
+        read_json(&self.choices.join(format!("{parcel}.json")))
+    }
+
+    fn keep(&self, parcel: &str, choice: &Choice) -> std::io::Result<()> {
+        fs_err::create_dir_all(&self.choices)?;
+        replace_json(&self.choices.join(format!("{parcel}.json")), choice, Durability::Synced)
+    }
+
+    /// That a run was begun must not be forgotten before its cluster is.
+    fn note_begun(&mut self, asked: &Asked, node: &str) -> std::io::Result<()> {
+        let parcel = &asked.place.parcel;
+        if self.parcels.contains_key(&asked.run) {
+            return Ok(());
+        }
+        let Some(mut choice) = self.choice(parcel) else { return Ok(()) };
+        if choice.begun.get(&asked.run).map(String::as_str) != Some(node) {
+            choice.begun.insert(asked.run, node.to_owned());
+            self.keep(parcel, &choice)?;
+        }
+        self.parcels.insert(asked.run, parcel.clone());
+        Ok(())
+    }
+
+    fn index(&self, address: &str) -> Option<usize> {
+        self.clusters.iter().position(|ray| ray.address() == address)
+    }
+
+    /// The cluster of a parcel: the one it was sent to before, else the one with the most room for it.
+    fn choose(&self, shipment: &Shipment) -> Result<usize, SubmitError> {
+        let parcel = &shipment.parcel;
+        if let Some(choice) = self.choice(&parcel.id) {
+            return self.index(&choice.address).ok_or_else(|| {
+                SubmitError::Refused(format!(
+                    "it was sent to {}, which the target does not name any more",
+                    choice.address
+                ))
+            });
+        }
+        let mut best: Option<(f64, usize)> = None;
+        let mut trouble = Vec::new();
+        for (index, ray) in self.clusters.iter().enumerate() {
+            match self.room(ray, &parcel.job) {
+                Ok(room) if best.is_none_or(|(most, _)| room > most) => best = Some((room, index)),
+                Ok(_) => {}
+                Err(error) => trouble.push(error),
+            }
+        }
+        let Some((_, index)) = best else {
+            // One that would take it may be away: that is no refusal.
+            let away = trouble.iter().position(|error| !matches!(error, RayError::Refused(_))).unwrap_or(0);
+            return Err(trouble
+                .into_iter()
+                .nth(away)
+                .map_or_else(|| SubmitError::Refused("the target names no cluster".to_owned()), unsent));
+        };
+        let address = self.clusters.get(index).map(Ray::address).unwrap_or_default();
+        let choice = Choice { address, job: parcel.job.clone(), begun: BTreeMap::new() };
+        self.keep(&parcel.id, &choice).map_err(SubmitError::Unreachable)?;
+        Ok(index)
+    }
+
+    /// How many such jobs could start now; less than none where many wait already.
+    fn room(&self, ray: &Ray, job: &JobSpec) -> Result<f64, RayError> {
+        let nodes = ray.nodes()?;
+        let need = Need::of(job, &self.spec, &nodes).map_err(RayError::Refused)?;
+        if let Some(why) = plan::refuse(&need, &nodes) {
+            return Err(RayError::Refused(why));
+        }
+        if self.clusters.len() == 1 {
+            return Ok(0.0);
+        }
+        Ok(plan::room(&need, &ray.usage()?)
+            - ray.jobs()?.iter().filter(|job| job.status == JobStatus::Pending).count() as f64)
+    }
+
+    fn send(&self, ray: &Ray, shipment: &Shipment) -> Result<(), SubmitError> {
+        let parcel = &shipment.parcel;
+        let Source::Snapshot(digest) = &parcel.source else {
+            return Err(SubmitError::Refused("a run in place is no run for a cluster".to_owned()));
+        };
+        let gone = |error: std::io::Error| {
+            if error.kind() == std::io::ErrorKind::NotFound {
+                SubmitError::Refused(trainyard_agent::post::NO_CODE.to_owned())
+            } else {
+                SubmitError::Unreachable(error)
+            }
+        };
+        ray::send(ray, &self.agent, &self.home, digest, &mut |_, _| {}).map_err(unsent)?;
+        let mut packages: Vec<String> = ray::snapshot_packages(&self.home, digest)
+            .map_err(gone)?
+            .iter()
+            .map(|package| package_uri(&package.name))
+            .collect();
+        let mut env = self.spec.env.clone();
+        let sealed = if shipment.secrets.0.is_empty() {
+            None
+        } else {
+            let text =
+                serde_json::to_vec(&shipment.secrets).map_err(|error| SubmitError::Refused(error.to_string()))?;
+            let (seal, sealed) = ray::seal(&text);
+            env.insert(SEAL.to_owned(), seal.text());
+            Some(sealed)
+        };
+        let (name, bytes) = ray::parcel_package(parcel, sealed).map_err(SubmitError::Unreachable)?;
+        ray.put_package(&name, &bytes).map_err(unsent)?;
+        packages.push(package_uri(&name));
+        packages.extend(self.spec.py_modules.iter().cloned());
+        let runtime_env = RuntimeEnv {
+            working_dir: package_uri(&ray::agent_package(&self.agent.hash)),
+            py_modules: packages,
+            pip: self.spec.pip.clone(),
+            env_vars: env,
+        };
+        let nodes = ray.nodes().map_err(unsent)?;
+        let need = Need::of(&parcel.job, &self.spec, &nodes).map_err(SubmitError::Refused)?;
+        for (group, members) in parcel.groups.iter().enumerate() {
+            let group = u32::try_from(group).unwrap_or(u32::MAX);
+            let runs: Vec<String> = members.iter().map(|member| member.id.to_string()).collect();
+            if runs.is_empty() {
+                continue;
+            }
+            let task = format!("--group {group}");
+            let submission = Submission {
+                entrypoint: self.agent.entrypoint(self.pipe.depot(), &task).map_err(unsent)?,
+                submission_id: submission_id(&parcel.job.name, &parcel.id, group),
+                runtime_env: runtime_env.clone(),
+                metadata: BTreeMap::from([(RUNS.to_owned(), runs.join(" "))]),
+                entrypoint_num_cpus: None,
+                entrypoint_num_gpus: None,
+                entrypoint_memory: None,
+                entrypoint_resources: BTreeMap::new(),
+            };
+            ray.submit(&submission.with(&parcel.job, &need)).map_err(unsure)?;
+        }
+        Ok(())
+    }
+
+    /// What lies in the folder of a run that has begun.
+    fn look(&self, ray: &Ray, node: &str, asked: &Asked) -> Result<Option<Finding>, RayError> {
+        let folder = format!("{}/runs/{}", link_name(self.pipe.depot()), asked.run);
+        let state: Option<SiteState> = read(ray, node, &format!("{folder}/state.json"))?;
+        let Some(state) = state else { return Ok(None) };
+        let attempt = |number: u32, file: &str| format!("{folder}/attempts/{number}/{file}");
+        let mut results = Vec::new();
+        for number in asked.known + 1..=state.run.last_attempt {
+            results.extend(read(ray, node, &attempt(number, "result.json"))?);
+        }
+        let status = match state.run.state.attempt() {
+            Some(number) => read(ray, node, &attempt(number, "status.json"))?,
+            None => None,
+        };
+        Ok(Some(Finding { run: asked.run, state: Some(state), status, results }))
+    }
+
+    fn observe_at(&mut self, index: usize, asked: &[&Asked]) -> Result<Vec<Seen>, RayError> {
+        let Some(ray) = self.clusters.get(index).cloned() else { return Ok(Vec::new()) };
+        let jobs = ray.jobs()?;
+        tidy(&ray, &jobs);
+        let by_place: HashMap<(&str, u32), &JobRow> =
+            jobs.iter().filter_map(|job| Some((plan::place(&job.id)?, job))).collect();
+        let row = |it: &Asked| by_place.get(&(it.place.parcel.as_str(), it.place.group)).copied();
+        let reasons = match asked.iter().any(|it| row(it).is_some_and(|job| job.status == JobStatus::Pending)) {
+            true => Some((ray.nodes()?, ray.usage()?)),
+            false => None,
+        };
+        let mut seen = Vec::new();
+        for it in asked {
+            let Some(job) = row(it) else {
+                seen.push(Seen { run: it.run, queue: InQueue::Absent, finding: None });
+                continue;
+            };
+            let finding = match &job.node {
+                Some(node) => {
+                    self.note_begun(it, node).map_err(RayError::Package)?;
+                    match self.look(&ray, node, it) {
+                        Ok(finding) => finding,
+                        // A node that is gone says nothing; what Ray says of the job counts then.
+                        Err(RayError::Refused(_)) if job.status.has_ended() => None,
+                        Err(error) => return Err(error),
+                    }
+                }
+                None => None,
+            };
+            let queue = match &job.status {
+                JobStatus::Pending => InQueue::Waiting { why: self.why(it, reasons.as_ref()) },
+                JobStatus::Running => InQueue::Running,
+                JobStatus::Succeeded => InQueue::Over(Over::Ended),
+                JobStatus::Stopped => InQueue::Over(Over::Cancelled),
+                JobStatus::Failed => InQueue::Over(failed(job)),
+                JobStatus::Other(state) => InQueue::Other { state: state.clone() },
+            };
+            seen.push(Seen { run: it.run, queue, finding });
+        }
+        Ok(seen)
+    }
+
+    fn why(&self, asked: &Asked, reasons: Option<&(Vec<Node>, plan::Usage)>) -> Option<String> {
+        let (nodes, usage) = reasons?;
+        let job = self.choice(&asked.place.parcel)?.job;
+        let need = Need::of(&job, &self.spec, nodes).ok()?;
+        plan::waiting(&need, nodes, usage)
+    }
+
+    /// The clusters of these, each with its own; those that were never sent are looked for on the first.
+    fn by_cluster<'a>(&self, asked: &'a [Asked]) -> BTreeMap<usize, Vec<&'a Asked>> {
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut all: BTreeMap<usize, Vec<&Asked>> = BTreeMap::new();
+        for it in asked {
+            let parcel = it.place.parcel.as_str();
+            let index = *places
+                .entry(parcel)
+                .or_insert_with(|| self.choice(parcel).and_then(|choice| self.index(&choice.address)).unwrap_or(0));
+            all.entry(index).or_default().push(it);
+        }
+        all
+    }
+
+    /// Asked of one node, which makes sure of it.
+    fn settle_at(&mut self, place: (usize, &Node), run: RunId, attempt: u32, job: &JobSpec) -> Result<Fate, PipeError> {
+        let (run, attempt) = (run.to_string(), attempt.to_string());
+        let words = ["settle", "--run", &run, "--attempt", &attempt];
+        self.pipe.at(place.0, place.1, |pipe| pipe.task(&words, job, PATIENCE))
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(ray: &Ray, node: &str, name: &str) -> Result<Option<T>, RayError> {
+    Ok(ray.file(node, name)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+/// Records of requests that were answered a while ago.
+fn tidy(ray: &Ray, jobs: &[JobRow]) {
+    let is_old = |job: &&JobRow| {
+        job.id.starts_with(ASKING) && job.status.has_ended() && job.ended.is_some_and(|at| now().0 - at > SETTLED)
+    };
+    for job in jobs.iter().filter(is_old) {
+        // The next look tries again.
+        drop(ray.forget(&job.id));
+    }
+}
+
+fn failed(job: &JobRow) -> Over {
+    let gone =
+        ["health check failed", "missing too many heartbeats", "node was terminated", "ActorDiedError", "node is dead"];
+    if gone.iter().any(|word| job.message.contains(word)) {
+        return Over::NodeFailure;
+    }
+    Over::Failed { how: last_words(&job.message) }
+}
+
+/// Ray's messages are logs, mostly; their end says it.
+fn last_words(message: &str) -> String {
+    let line = message.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    line.trim().chars().take(300).collect()
+}
+
+/// Nothing of it arrived.
+fn unsent(error: RayError) -> SubmitError {
+    match error {
+        RayError::Refused(why) if !is_passing(&why) => SubmitError::Refused(why),
+        RayError::Token(_) => SubmitError::Refused(error.to_string()),
+        other => SubmitError::Unreachable(std::io::Error::other(super::chain(&other))),
+    }
+}
+
+/// It may have arrived.
+fn unsure(error: RayError) -> SubmitError {
+    match error {
+        RayError::Refused(why) if !is_passing(&why) => SubmitError::Refused(format!("Ray: {why}")),
+        other => SubmitError::Unsure(std::io::Error::other(super::chain(&other))),
+    }
+}
+
+/// A head that has just been started says so for a while.
+fn is_passing(why: &str) -> bool {
+    why.contains("No available agent") || why.contains("it answers 5") || why.contains("timed out")
+}
+
+impl Site for RaySite {
+    fn submit(&mut self, shipment: &Shipment) -> Result<String, SubmitError> {
+        let index = self.choose(shipment)?;
+        let Some(ray) = self.clusters.get(index).cloned() else {
+            return Err(SubmitError::Refused("the target names no cluster".to_owned()));
+        };
+        self.send(&ray, shipment)?;
+        let name = submission_id(&shipment.parcel.job.name, &shipment.parcel.id, 0);
+        match self.clusters.len() {
+            1 => Ok(format!("Ray job {name}")),
+            _ => Ok(format!("Ray job {name} at {}", ray.address())),
+        }
+    }
+
+    fn observe(&mut self, asked: &[Asked]) -> Result<Vec<Seen>, PipeError> {
+        let mut seen: HashMap<RunId, Seen> = HashMap::new();
+        for (index, of_cluster) in self.by_cluster(asked) {
+            match self.observe_at(index, &of_cluster) {
+                Ok(found) => seen.extend(found.into_iter().map(|it| (it.run, it))),
+                Err(error) if self.clusters.len() == 1 => return Err(error.into()),
+                Err(error) => {
+                    let state = super::chain(&error);
+                    let doubt = |it: &&Asked| {
+                        (it.run, Seen { run: it.run, queue: InQueue::Other { state: state.clone() }, finding: None })
+                    };
+                    seen.extend(of_cluster.iter().map(doubt));
+                }
+            }
+        }
+        Ok(asked.iter().filter_map(|it| seen.get(&it.run).cloned()).collect())
+    }
+
+    fn cancel(&mut self, asked: &[Asked], _insist: bool) -> Result<(), PipeError> {
+        for (index, of_cluster) in self.by_cluster(asked) {
+            let Some(ray) = self.clusters.get(index) else { continue };
+            let names: BTreeSet<String> =
+                of_cluster.iter().map(|it| submission_id(&it.job, &it.place.parcel, it.place.group)).collect();
+            for name in names {
+                ray.stop(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, asked: &Asked, attempt: u32, job: &JobSpec) -> Result<Fate, PipeError> {
+        let run = asked.run;
+        let choice = self.choice(&asked.place.parcel);
+        let index = choice.as_ref().and_then(|choice| self.index(&choice.address)).unwrap_or(0);
+        if let Some(ray) = self.clusters.get(index)
+            && let Some(row) = ray.job(&submission_id(&asked.job, &asked.place.parcel, asked.place.group))?
+            && row.status == JobStatus::Failed
+            && row.node.is_none()
+        {
+            // No node ever had it. What Ray has given up can be sent again; what it could not prepare would fail again.
+            return Ok(if row.was_given_up() { Fate::NeverStarted } else { lost(last_words(&row.message)) });
+        }
+        let all = self.pipe.nodes()?;
+        let known = choice.as_ref().and_then(|choice| choice.begun.get(&run));
+        if let Some((index, node)) = all.iter().find(|(_, node)| Some(&node.id) == known) {
+            return self.settle_at((*index, node), run, attempt, job);
+        }
+        // Whoever has it says so; the others make sure that they will not begin it.
+        for (index, node) in &all {
+            let fate = self.settle_at((*index, node), run, attempt, job)?;
+            if fate != Fate::NeverStarted {
+                return Ok(fate);
+            }
+        }
+        if known.is_none() && !asked.begun {
+            return Ok(Fate::NeverStarted);
+        }
+        Ok(lost("the node went down, and what it had is gone".to_owned()))
+    }
+}
+
+fn lost(why: String) -> Fate {
+    Fate::Lost(Ending { outcome: Outcome::Lost { why }, lasted: Span(0), new_checkpoint: None })
+}
+
+/// A cluster as it is now.
+#[derive(Debug)]
+pub struct Overview {
+    pub version: String,
+    /// The head first.
+    pub nodes: Vec<Node>,
+}
+
+/// What the clusters of a target say about themselves, by their addresses.
+pub fn overview(target: &TargetSpec) -> Vec<(String, Result<Overview, PipeError>)> {
+    let TargetKind::Ray(spec) = &target.kind else { return Vec::new() };
+    let ask = |address: &String| -> Result<Overview, PipeError> {
+        let ray = Ray::open(spec, address)?;
+        Ok(Overview { version: ray.version()?.ray_version, nodes: ray.nodes()? })
+    };
+    spec.addresses.iter().map(|address| (address.clone(), ask(address))).collect()
+}
+
+/// What every node is like, told by an agent on it.
+pub fn inspect(pipe: &mut Pipe, heard: &mut dyn FnMut(&Node, Result<Inspection, PipeError>)) -> Result<(), PipeError> {
+    for (cluster, node) in pipe.nodes()? {
+        let seen = pipe.at(cluster, &node, |pipe| pipe.task(&["inspect"], &(), PATIENCE));
+        heard(&node, seen);
+    }
+    Ok(())
+}

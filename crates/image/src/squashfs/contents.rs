@@ -1,0 +1,287 @@
+//! The contents of files, in the order in which they come, each of them once.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crate::entry::{Entries, Piece};
+use crate::error::Result;
+use crate::reuse::{Reuse, Stretch};
+use crate::squashfs::pool::{Event, Gone, Input, Output, Purpose, Stored, pool};
+use crate::squashfs::{BLOCK, Codec, SUPERBLOCK};
+
+/// In a block's length: it is stored as it is.
+const AS_IT_IS: u32 = 1 << 24;
+static ZEROS: [u8; BLOCK] = [0; BLOCK];
+/// A fragment at least this full may end before its time.
+const CUT_FROM: usize = BLOCK / 2;
+/// One in so many names ends it, always the same ones: after a file has changed its size, fragments soon begin with the same files
+/// as before, and so stay the same.
+const CUT_ONE_IN: u64 = 16;
+
+/// Enough of a hash to tell files apart.
+type Short = [u8; 16];
+
+/// Where a file's contents are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ContentId {
+    Empty,
+    /// In the fragment of that number.
+    Small {
+        fragment: u32,
+        offset: u32,
+        size: u32,
+    },
+    /// In [`Written::large`].
+    Large(u32),
+}
+
+/// A file in blocks of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) size: u64,
+    /// From the beginning of the squashfs.
+    pub(crate) start: u64,
+    /// Of each block the stored length; 0 is a block of zeros that is not stored.
+    pub(crate) blocks: Arc<[u32]>,
+    /// Bytes in blocks that are not stored.
+    pub(crate) sparse: u64,
+}
+
+/// All contents, once they are in the output.
+pub(crate) struct Written {
+    pub(crate) file: File,
+    pub(crate) large: Vec<Content>,
+    /// Start and stored length.
+    pub(crate) fragments: Vec<(u64, u32)>,
+    /// Every block in the output.
+    pub(crate) stretches: Vec<Stretch>,
+    /// In the output, after the last block.
+    pub(crate) end: u64,
+    /// Blocks that were compressed before.
+    pub(crate) reused: u64,
+}
+
+pub(crate) struct Contents {
+    input: Input,
+    writer: JoinHandle<io::Result<Written>>,
+    fragment: Vec<u8>,
+    fragments: u32,
+    large: u32,
+    small: HashMap<Short, ContentId>,
+}
+
+impl Contents {
+    /// Writes to `file` from `base` on, where the superblock will be.
+    pub(crate) fn new(file: File, base: u64, codec: Codec, threads: usize, reuse: &Arc<Reuse>) -> Self {
+        let (input, output) = pool(codec, threads, reuse);
+        let writer = std::thread::spawn(move || Writer::new(file, base).run(output));
+        let fragment = Vec::with_capacity(BLOCK);
+        Self { input, writer, fragment, fragments: 0, large: 0, small: HashMap::new() }
+    }
+
+    /// The contents of the entry that `entries` is at. Fails also when the output cannot be written; [`Contents::finish`] knows
+    /// why then.
+    pub(crate) fn add(&mut self, path: &[u8], size: u64, entries: &mut dyn Entries) -> Result<ContentId> {
+        match usize::try_from(size) {
+            Ok(0) => Ok(ContentId::Empty),
+            Ok(size) if size < BLOCK => self.add_small(path, size, entries),
+            _ => self.add_large(size, entries),
+        }
+    }
+
+    fn add_small(&mut self, path: &[u8], size: usize, entries: &mut dyn Entries) -> Result<ContentId> {
+        let is_cut = self.fragment.len() >= CUT_FROM && name_hash(path).is_multiple_of(CUT_ONE_IN);
+        if is_cut || self.fragment.len() + size > BLOCK {
+            self.border()?;
+        }
+        let offset = self.fragment.len();
+        self.fragment.resize(offset + size, 0);
+        let mut at = offset;
+        while let Some(piece) = entries.piece()? {
+            let length = match piece {
+                Piece::Data(length) | Piece::Hole(length) => usize::try_from(length).unwrap_or(usize::MAX),
+            };
+            // The pieces of an entry have its size together.
+            let until = at.saturating_add(length).min(offset + size);
+            if let Piece::Data(_) = piece {
+                entries.fill(&mut self.fragment[at..until])?;
+            }
+            at = until;
+        }
+        let hash = short(&blake3::hash(&self.fragment[offset..]));
+        if let Some(known) = self.small.get(&hash) {
+            self.fragment.truncate(offset);
+            return Ok(*known);
+        }
+        let number = |value: usize| u32::try_from(value).unwrap_or_default();
+        let id = ContentId::Small { fragment: self.fragments, offset: number(offset), size: number(size) };
+        self.small.insert(hash, id);
+        Ok(id)
+    }
+
+    fn add_large(&mut self, size: u64, entries: &mut dyn Entries) -> Result<ContentId> {
+        let mut block = self.input.block();
+        let mut at = 0;
+        let mut left = size;
+        while let Some(piece) = entries.piece()? {
+            let (mut length, is_hole) = match piece {
+                Piece::Data(length) => (length, false),
+                Piece::Hole(length) => (length, true),
+            };
+            length = length.min(left);
+            left -= length;
+            while length > 0 {
+                let whole = length / BLOCK as u64;
+                if is_hole && at == 0 && whole > 0 {
+                    self.input.tell(Event::Hole(whole))?;
+                    length %= BLOCK as u64;
+                    continue;
+                }
+                let count = usize::try_from(length).unwrap_or(BLOCK).min(BLOCK - at);
+                let room = &mut block[at..at + count];
+                if is_hole {
+                    room.fill(0);
+                } else {
+                    entries.fill(room)?;
+                }
+                at += count;
+                length -= count as u64;
+                if at == BLOCK {
+                    let full = std::mem::replace(&mut block, self.input.block());
+                    self.whole(full)?;
+                    at = 0;
+                }
+            }
+        }
+        if at > 0 {
+            block.truncate(at);
+            self.input.compress(Purpose::Block, block)?;
+        }
+        self.input.tell(Event::End(size))?;
+        self.large += 1;
+        Ok(ContentId::Large(self.large - 1))
+    }
+
+    fn whole(&mut self, block: Vec<u8>) -> Result<(), Gone> {
+        if block == ZEROS {
+            return self.input.tell(Event::Hole(1));
+        }
+        self.input.compress(Purpose::Block, block)
+    }
+
+    /// What comes next shares no fragment with what came before.
+    pub(crate) fn border(&mut self) -> Result<(), Gone> {
+        if self.fragment.is_empty() {
+            return Ok(());
+        }
+        let mut empty = self.input.block();
+        empty.clear();
+        let full = std::mem::replace(&mut self.fragment, empty);
+        self.fragments += 1;
+        self.input.compress(Purpose::Fragment, full)
+    }
+
+    /// Waits until all is in the output.
+    pub(crate) fn finish(mut self) -> io::Result<Written> {
+        // If nobody takes it, the writer has something to say.
+        let _ = self.border();
+        drop(self.input);
+        self.writer.join().unwrap_or_else(|_| Err(io::Error::other("the thread that writes has broken off")))
+    }
+}
+
+fn short(hash: &blake3::Hash) -> Short {
+    let mut short = Short::default();
+    short.copy_from_slice(&hash.as_bytes()[..16]);
+    short
+}
+
+/// FNV-1a: quick, and the same for ever.
+fn name_hash(name: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = name.iter().fold(0xcbf2_9ce4_8422_2325, step);
+    hash ^ (hash >> 32)
+}
+
+/// The thread that writes, in order.
+struct Writer {
+    written: Written,
+    base: u64,
+    /// Of the file that is being written.
+    blocks: Vec<u32>,
+    start: u64,
+    sparse: u64,
+    hasher: blake3::Hasher,
+    known: HashMap<Short, Content>,
+}
+
+impl Writer {
+    fn new(file: File, base: u64) -> Self {
+        let end = base + SUPERBLOCK;
+        let written = Written { file, large: Vec::new(), fragments: Vec::new(), stretches: Vec::new(), end, reused: 0 };
+        let (blocks, hasher, known) = (Vec::new(), blake3::Hasher::new(), HashMap::new());
+        Self { written, base, blocks, start: end, sparse: 0, hasher, known }
+    }
+
+    fn run(mut self, output: Output) -> io::Result<Written> {
+        for event in output {
+            match event {
+                Event::Block(block) => {
+                    self.hasher.update(&(self.blocks.len() as u64).to_le_bytes());
+                    self.hasher.update(&block.plain);
+                    let length = self.store(block)?;
+                    self.blocks.push(length);
+                }
+                Event::Hole(count) => {
+                    let count_here = usize::try_from(count).unwrap_or_default();
+                    self.blocks.resize(self.blocks.len() + count_here, 0);
+                    self.sparse += count * BLOCK as u64;
+                }
+                Event::End(size) => self.end(size),
+                Event::Fragment(block) => {
+                    let start = self.written.end - self.base;
+                    let length = self.store(block)?;
+                    self.written.fragments.push((start, length));
+                    self.start = self.written.end;
+                }
+            }
+        }
+        Ok(self.written)
+    }
+
+    fn store(&mut self, block: Stored) -> io::Result<u32> {
+        let Stored { bytes, is_packed, plain, stored, is_reused } = block;
+        self.written.reused += u64::from(is_reused);
+        let offset = self.written.end;
+        self.written.file.write_all_at(&bytes, offset)?;
+        self.written.end += bytes.len() as u64;
+        let length = u32::try_from(bytes.len()).unwrap_or_default();
+        self.written.stretches.push(Stretch { plain, stored, offset, length, is_packed });
+        Ok(if is_packed { length } else { length | AS_IT_IS })
+    }
+
+    /// A file that is there already is taken back.
+    fn end(&mut self, size: u64) {
+        self.hasher.update(&size.to_le_bytes());
+        let hash = short(&self.hasher.finalize());
+        self.hasher.reset();
+        let blocks = std::mem::take(&mut self.blocks);
+        let (start, sparse) = (self.start - self.base, std::mem::take(&mut self.sparse));
+        let content = if let Some(known) = self.known.get(&hash) {
+            let stored = blocks.iter().filter(|length| **length != 0).count();
+            self.written.stretches.truncate(self.written.stretches.len() - stored);
+            self.written.end = self.start;
+            known.clone()
+        } else {
+            let content = Content { size, start, blocks: blocks.into(), sparse };
+            self.known.insert(hash, content.clone());
+            content
+        };
+        self.start = self.written.end;
+        self.written.large.push(content);
+    }
+}

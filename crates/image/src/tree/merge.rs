@@ -1,0 +1,248 @@
+//! One layer is laid over those below it.
+//!
+//! The rules, as apptainer and Docker apply them: a folder over a folder takes its attributes and keeps its children; anything
+//! else replaces what was there. `.wh.NAME` removes NAME of lower layers, `.wh..wh..opq` all children from lower
+//! layers; neither touches what the same layer brings, wherever it stands in the tar. Links among the parents of an entry are
+//! followed, inside of the root. A hard link is another name of what its target is at that moment.
+
+use crate::entry::{Entry, Kind, Meta};
+use crate::error::{Error, Result, shown};
+use crate::tree::path::components;
+use crate::tree::{Body, Child, Children, NodeId, Origin, ROOT, Tree};
+
+/// As the kernel does.
+const MOST_LINKS: usize = 40;
+/// No path reaches further, unless it leads through links.
+const DEEPEST: usize = 2048;
+/// Of folders that no layer describes: apptainer makes them under a umask of 002.
+const MADE: u16 = 0o775;
+/// A page, which is what the kernel reads.
+const LONGEST_TARGET: usize = 4095;
+
+/// What a name says about lower layers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Whiteout<'a> {
+    Name(&'a [u8]),
+    Opaque,
+    /// Book-keeping of an old file system, of no meaning here.
+    Ignored,
+}
+
+impl<'a> Whiteout<'a> {
+    pub(crate) fn of(name: &'a [u8]) -> Option<Self> {
+        match name.strip_prefix(b".wh.")? {
+            b".wh..opq" => Some(Self::Opaque),
+            rest if rest.starts_with(b".wh.") => Some(Self::Ignored),
+            rest => Some(Self::Name(rest)),
+        }
+    }
+}
+
+/// Whether folders on the way are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Make,
+    Stop,
+}
+
+impl Tree {
+    /// Lays one entry over the tree. Entries of lower layers come first, those of one layer in their order.
+    pub(crate) fn apply(&mut self, place: &str, origin: Origin, entry: Entry) -> Result<()> {
+        let Entry { path, kind, meta } = entry;
+        self.applied(origin, &path, kind, meta).map_err(|why| Error::entry(place, &path, why))
+    }
+
+    /// What has that path; links on the way are followed, the last is not.
+    pub(crate) fn find(&mut self, path: &[u8]) -> Option<NodeId> {
+        let parts = components(path).ok()?;
+        let (name, folders) = parts.split_last()?;
+        let way = self.walk(folders, 0, Missing::Stop).ok()??;
+        self.child(way.last().copied().unwrap_or(ROOT), name)
+    }
+
+    fn applied(&mut self, origin: Origin, path: &[u8], kind: Kind, meta: Meta) -> Result<(), String> {
+        let target = if let Kind::Symlink(target) = &kind { target.len() } else { 0 };
+        let xattrs: usize = meta.xattrs.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
+        self.spend(path.len() + target + xattrs)?;
+        let parts = components(path)?;
+        let Some((name, folders)) = parts.split_last() else {
+            return self.apply_root(&kind, meta);
+        };
+        if parts.iter().any(|part| Whiteout::of(part) == Some(Whiteout::Ignored)) {
+            return Ok(());
+        }
+        if let Some(whiteout) = Whiteout::of(name) {
+            return self.white_out(folders, &whiteout, origin.layer);
+        }
+        let linked = match &kind {
+            Kind::Hardlink(target) => Some(self.linked(target, origin.layer)?),
+            _ => None,
+        };
+        let way = self.walk(folders, origin.layer, Missing::Make)?.unwrap_or_default();
+        for passed in &way {
+            self.node_mut(*passed).layer = origin.layer;
+        }
+        let folder = way.last().copied().unwrap_or(ROOT);
+        self.place((folder, name), linked, origin, kind, meta)
+    }
+
+    fn apply_root(&mut self, kind: &Kind, meta: Meta) -> Result<(), String> {
+        if *kind != Kind::Folder {
+            return Err("would replace the root".to_owned());
+        }
+        self.set_meta(ROOT, meta);
+        Ok(())
+    }
+
+    fn place(
+        &mut self,
+        (folder, name): (NodeId, &[u8]),
+        linked: Option<NodeId>,
+        origin: Origin,
+        kind: Kind,
+        meta: Meta,
+    ) -> Result<(), String> {
+        if let Some(target) = linked {
+            self.put(folder, name, target, origin.layer);
+            return Ok(());
+        }
+        let old = self.child(folder, name);
+        let body = match kind {
+            Kind::Folder => match old.filter(|old| self.children(*old).is_some()) {
+                Some(old) => {
+                    self.set_meta(old, meta);
+                    self.node_mut(old).layer = origin.layer;
+                    return Ok(());
+                }
+                None => Body::Folder(Children::new()),
+            },
+            Kind::File(size) => Body::File { origin, size },
+            Kind::Symlink(target) => Body::Symlink(checked_target(target)?),
+            Kind::Block(device) => Body::Block(device),
+            Kind::Char(device) => Body::Char(device),
+            Kind::Fifo => Body::Fifo,
+            Kind::Socket => Body::Socket,
+            Kind::Hardlink(_) => return Err("is a hard link to nothing".to_owned()),
+        };
+        // A link's own mode means nothing; the kernel shows all of it.
+        let mode = if matches!(body, Body::Symlink(_)) { 0o777 } else { meta.mode };
+        let id = self.add(body, Meta { mode, ..meta }, origin.layer);
+        self.put(folder, name, id, origin.layer);
+        Ok(())
+    }
+
+    fn linked(&mut self, target: &[u8], layer: u32) -> Result<NodeId, String> {
+        let target_shown = shown(target);
+        let parts = components(target).map_err(|why| format!("is a hard link to `{target_shown}`, which {why}"))?;
+        let missing = || format!("is a hard link to `{target_shown}`, which is not there");
+        let (name, folders) = parts.split_last().ok_or_else(missing)?;
+        let way = self.walk(folders, layer, Missing::Stop)?.ok_or_else(missing)?;
+        let found = self.child(way.last().copied().unwrap_or(ROOT), name).ok_or_else(missing)?;
+        if self.children(found).is_some() {
+            return Err(format!("is a hard link to the folder `{target_shown}`"));
+        }
+        Ok(found)
+    }
+
+    fn white_out(&mut self, folders: &[&[u8]], whiteout: &Whiteout<'_>, layer: u32) -> Result<(), String> {
+        if matches!(whiteout, Whiteout::Name(b"" | b"." | b"..")) {
+            return Err("removes nothing that has a name".to_owned());
+        }
+        let Some(way) = self.walk(folders, layer, Missing::Stop)? else { return Ok(()) };
+        let folder = way.last().copied().unwrap_or(ROOT);
+        match whiteout {
+            Whiteout::Name(name) => {
+                if let Some(child) = self.children(folder).and_then(|children| children.get(*name)).copied() {
+                    if self.is_from(child, layer) {
+                        self.remove_lower(child.id, layer);
+                    } else {
+                        self.remove(folder, name);
+                    }
+                }
+            }
+            _ => self.remove_lower(folder, layer),
+        }
+        Ok(())
+    }
+
+    /// Whether the layer has the name, or something below it.
+    fn is_from(&self, child: Child, layer: u32) -> bool {
+        let node = self.node(child.id);
+        child.layer == layer || (node.layer == layer && matches!(node.body, Body::Folder(_)))
+    }
+
+    /// Everything below a folder that the layer does not have.
+    fn remove_lower(&mut self, folder: NodeId, layer: u32) {
+        let mut folders = vec![folder];
+        while let Some(folder) = folders.pop() {
+            if self.node_mut(folder).cleared.replace(layer) == Some(layer) {
+                continue;
+            }
+            let Some(children) = self.children(folder) else { continue };
+            let all = children.iter().map(|(name, child)| (name.clone(), *child));
+            let (kept, gone): (Vec<_>, Vec<_>) = all.partition(|(_, child)| self.is_from(*child, layer));
+            gone.iter().for_each(|(name, _)| self.remove(folder, name));
+            folders.extend(kept.into_iter().map(|(_, child)| child.id));
+        }
+    }
+
+    /// The folders from the root (which is not among them) to the last of `parts`. Links are followed inside the root.
+    /// Nothing if a folder is missing and is not to be made.
+    fn walk(&mut self, parts: &[&[u8]], layer: u32, missing: Missing) -> Result<Option<Vec<NodeId>>, String> {
+        let mut way: Vec<NodeId> = Vec::new();
+        let mut ahead: Vec<Vec<u8>> = parts.iter().rev().map(|part| part.to_vec()).collect();
+        let mut links = 0;
+        while let Some(part) = ahead.pop() {
+            let here = way.last().copied().unwrap_or(ROOT);
+            if part == b".." {
+                way.pop();
+                continue;
+            }
+            let Some(child) = self.child(here, &part) else {
+                if missing == Missing::Stop {
+                    return Ok(None);
+                }
+                way.push(self.make_folder(here, &part, layer)?);
+                continue;
+            };
+            match &self.node(child).body {
+                Body::Folder(_) if way.len() == DEEPEST => return Err("lies more than 2048 folders deep".to_owned()),
+                Body::Folder(_) => way.push(child),
+                Body::Symlink(target) => {
+                    links += 1;
+                    if links > MOST_LINKS {
+                        return Err(format!("lies behind `{}`, a link that leads to itself", shown(&part)));
+                    }
+                    let target = target.clone();
+                    if target.first() == Some(&b'/') {
+                        way.clear();
+                    }
+                    let parts = target.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
+                    ahead.extend(parts.rev().map(<[u8]>::to_vec));
+                }
+                _ if missing == Missing::Stop => return Ok(None),
+                _ => return Err(format!("lies below `{}`, which is no folder", shown(&part))),
+            }
+        }
+        Ok(Some(way))
+    }
+
+    fn make_folder(&mut self, parent: NodeId, name: &[u8], layer: u32) -> Result<NodeId, String> {
+        // It may come out of a link's target.
+        components(name)?;
+        self.spend(name.len())?;
+        let id = self.add(Body::Folder(Children::new()), Meta::plain(MADE), layer);
+        self.put(parent, name, id, layer);
+        Ok(id)
+    }
+}
+
+fn checked_target(target: Vec<u8>) -> Result<Box<[u8]>, String> {
+    if target.is_empty() || target.contains(&0) {
+        return Err("is a link to nothing that has a name".to_owned());
+    }
+    if target.len() > LONGEST_TARGET {
+        return Err("is a link with a target longer than 4095 bytes".to_owned());
+    }
+    Ok(target.into_boxed_slice())
+}

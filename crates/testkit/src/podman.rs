@@ -1,0 +1,70 @@
+//! A real Podman with a storage of its own, which lies in a folder that is removed in the end.
+//!
+//! Needs root. Machines for tests are containers themselves more often than not: they have no control groups to give, and
+//! limits that may not be raised. So it gets neither, and a hierarchy of control groups that it understands.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+pub struct Podman {
+    folder: tempfile::TempDir,
+}
+
+impl Default for Podman {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Podman {
+    /// # Panics
+    /// When it cannot be made.
+    pub fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("podman-").tempdir().expect("a folder");
+        let place = folder.path().display();
+        let settings = "[containers]\ndefault_ulimits = [\"nofile=4096:4096\", \"nproc=4096:4096\"]\n\
+                        cgroups = \"disabled\"\ncgroupns = \"host\"\n\
+                        [engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\n";
+        let storage =
+            format!("[storage]\ndriver = \"vfs\"\ngraphroot = \"{place}/images\"\nrunroot = \"{place}/run\"\n");
+        let program = format!(
+            "#!/bin/sh\nexport PATH=/usr/sbin:/usr/bin:/sbin:/bin\n\
+             export CONTAINERS_CONF={place}/settings CONTAINERS_STORAGE_CONF={place}/storage\n\
+             exec unshare --mount sh -c 'mount -t cgroup2 none /sys/fs/cgroup && exec podman \"$@\"' podman \"$@\"\n"
+        );
+        std::fs::create_dir(folder.path().join("bin")).expect("a folder");
+        for (name, text) in [("settings", settings), ("storage", &storage), ("bin/podman", &program)] {
+            std::fs::write(folder.path().join(name), text).expect("a file");
+        }
+        crate::stage::set_mode(&folder.path().join("bin/podman"), 0o755);
+        Self { folder }
+    }
+
+    /// A folder for PATH that has nothing but it.
+    pub fn programs(&self) -> PathBuf {
+        self.folder.path().join("bin")
+    }
+
+    /// What it says.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn ask(&self, words: &[&str]) -> String {
+        let ran = Command::new(self.programs().join("podman")).args(words).output().expect("podman");
+        assert!(ran.status.success(), "podman {words:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8_lossy(&ran.stdout).into_owned()
+    }
+
+    /// Names of all containers, those that have ended included.
+    pub fn containers(&self) -> Vec<String> {
+        self.ask(&["ps", "--all", "--format", "{{.Names}}"]).lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Podman {
+    fn drop(&mut self) {
+        let mut remove = Command::new(self.programs().join("podman"));
+        // Also after a test that failed.
+        drop(remove.args(["rm", "--all", "--force", "--time", "0"]).output());
+    }
+}

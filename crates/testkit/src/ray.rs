@@ -1,0 +1,248 @@
+//! Real Ray clusters on loopback, from the Pythons that `./test ray` makes: a head without processors, and nodes with
+//! fake GPUs. Every node has a disk of its own where depots are, which neither the others nor the test's yard see there.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use trainyard_core::plan::ray::Node;
+use trainyard_core::spec::{RaySpec, SecretRef};
+use trainyard_engine::ray::Ray as Client;
+
+use crate::forwarder::Forwarder;
+use crate::waiting::within;
+use crate::{ports, processes};
+
+/// Twenty seconds on a quiet machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What a node besides the head has.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    pub cpus: u32,
+    pub gpus: u32,
+}
+
+/// Ended with its value, or with the test's process, however that ends.
+pub struct Ray {
+    folder: tempfile::TempDir,
+    python: PathBuf,
+    token: Option<String>,
+    gcs: u16,
+    dashboard: u16,
+    /// What is called the dashboard by all but the cluster itself.
+    front: Forwarder,
+    sizes: Vec<Size>,
+    head: Option<Child>,
+    nodes: Vec<Option<Child>>,
+}
+
+/// The versions to test with, oldest first, each as the path of its Python.
+///
+/// # Panics
+/// When `./test ray` has not set them.
+pub fn versions() -> Vec<PathBuf> {
+    let all = std::env::var_os("YARD_TEST_RAYS").expect("YARD_TEST_RAYS; `./test ray` sets it");
+    std::env::split_paths(&all).collect()
+}
+
+/// The newest of them.
+///
+/// # Panics
+/// When there is none.
+pub fn newest() -> PathBuf {
+    versions().pop().expect("a version of Ray")
+}
+
+impl Ray {
+    /// A head, and a node of each size.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn start(python: &Path, sizes: &[Size], token: Option<&str>) -> Self {
+        // Short: Ray puts sockets below it.
+        let folder = tempfile::Builder::new().prefix("yr").tempdir_in("/tmp").expect("a folder");
+        let dashboard = ports::free();
+        let mut ray = Self {
+            folder,
+            python: python.to_owned(),
+            token: token.map(str::to_owned),
+            gcs: ports::free(),
+            dashboard,
+            front: Forwarder::start(dashboard),
+            sizes: sizes.to_vec(),
+            head: None,
+            nodes: Vec::new(),
+        };
+        std::fs::create_dir(ray.depot()).expect("a folder");
+        if let Some(token) = token {
+            std::fs::write(ray.token_file(), token).expect("a file");
+        }
+        ray.resume();
+        ray
+    }
+
+    /// As targets name it.
+    pub fn address(&self) -> String {
+        format!("http://127.0.0.1:{}", self.front.port())
+    }
+
+    /// A folder that is another one on each node, and empty elsewhere.
+    pub fn depot(&self) -> PathBuf {
+        self.folder.path().join("depot")
+    }
+
+    /// What a node has there; the head is number 0.
+    pub fn disk(&self, node: usize) -> PathBuf {
+        self.folder.path().join(format!("disk{node}"))
+    }
+
+    pub fn token_file(&self) -> PathBuf {
+        self.folder.path().join("token")
+    }
+
+    /// A target of this name, for `trainyard.toml`.
+    pub fn target(&self, name: &str) -> String {
+        let token = match self.token {
+            Some(_) => format!("token = {{ file = '{}' }}\n", self.token_file().display()),
+            None => String::new(),
+        };
+        let (address, depot) = (self.address(), self.depot());
+        format!("[targets.{name}]\nkind = 'ray'\naddress = '{address}'\ndepot = '{}'\n{token}", depot.display())
+    }
+
+    /// # Panics
+    /// When the address cannot be read.
+    pub fn client(&self) -> Client {
+        let address = format!("http://127.0.0.1:{}", self.dashboard);
+        let spec = RaySpec {
+            addresses: vec![address.clone()],
+            token: self.token.as_ref().map(|_| SecretRef::File(self.token_file())),
+            ca: None,
+            node: None,
+            shares: Default::default(),
+            pip: Vec::new(),
+            py_modules: Vec::new(),
+            env: Default::default(),
+        };
+        Client::open(&spec, &address).expect("a client")
+    }
+
+    /// Whether connections from outside are let in.
+    pub fn be_away(&self, away: bool) {
+        self.front.refuse(away);
+    }
+
+    /// After so many more bytes connections end, and nobody is let in until [`Self::be_away`] says so.
+    pub fn close_after(&self, bytes: u64) {
+        self.front.close_after(bytes);
+    }
+
+    pub fn cuts(&self) -> usize {
+        self.front.cuts()
+    }
+
+    /// Bytes that went through from outside, in both directions.
+    pub fn bytes(&self) -> u64 {
+        self.front.bytes()
+    }
+
+    /// With SIGKILL, and all its processes with it.
+    pub fn kill_head(&mut self) {
+        end(&mut self.head);
+    }
+
+    /// A node besides the head, counted from 1.
+    pub fn kill_node(&mut self, number: usize) {
+        if let Some(node) = self.nodes.get_mut(number - 1) {
+            end(node);
+        }
+    }
+
+    /// What is not there is started, with the disks it had; nodes whose head is gone leave by themselves, and are started
+    /// anew with it.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn resume(&mut self) {
+        if self.head.is_none() {
+            self.nodes.iter_mut().for_each(end);
+            self.head = Some(self.launch(0));
+            let client = self.client();
+            within(PATIENCE, "the head of a Ray cluster", || client.version().ok());
+        }
+        for number in 1..=self.sizes.len() {
+            if self.nodes.get(number - 1).is_none_or(Option::is_none) {
+                let child = self.launch(number);
+                match self.nodes.get_mut(number - 1) {
+                    Some(node) => *node = Some(child),
+                    None => self.nodes.push(Some(child)),
+                }
+            }
+        }
+        let (client, wanted) = (self.client(), self.sizes.len() + 1);
+        within(PATIENCE, "the nodes of a Ray cluster", || {
+            let nodes: Vec<Node> = client.nodes().ok()?;
+            (nodes.len() == wanted).then_some(())
+        });
+    }
+
+    fn launch(&self, number: usize) -> Child {
+        std::fs::create_dir_all(self.disk(number)).expect("a folder");
+        let temp = self.folder.path().join(format!("t{number}"));
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log"));
+        let log = log.expect("a log");
+        let mut command = Command::new("unshare");
+        if !rustix::process::geteuid().is_root() {
+            command.args(["--user", "--map-root-user"]);
+        }
+        command.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c"]);
+        // Ends, and takes all others along, when its input ends.
+        let wait = "mount --bind \"$1\" \"$2\"; shift 2; \"$@\" </dev/null & cat >/dev/null";
+        command.arg(wait).arg("sh").arg(self.disk(number)).arg(self.depot());
+        command.arg(self.python.with_file_name("ray")).arg("start").arg("--block");
+        command.args(["--min-worker-port=0", "--max-worker-port=0", "--object-store-memory=80000000"]);
+        command.arg(format!("--node-ip-address=127.0.0.{}", number + 2));
+        command.arg(format!("--dashboard-agent-listen-port={}", ports::free()));
+        command.arg(format!("--temp-dir={}", temp.display()));
+        if number == 0 {
+            command.args(["--head", "--dashboard-host=127.0.0.1", "--num-cpus=0", "--num-gpus=0"]);
+            command.arg("--disable-usage-stats").arg(format!("--port={}", self.gcs));
+            command.arg(format!("--dashboard-port={}", self.dashboard));
+            command.arg(format!("--ray-client-server-port={}", ports::free()));
+        } else {
+            let size = self.sizes[number - 1];
+            command.arg(format!("--address=127.0.0.2:{}", self.gcs));
+            command.arg(format!("--num-cpus={}", size.cpus)).arg(format!("--num-gpus={}", size.gpus));
+        }
+        command.env_clear().env("HOME", self.folder.path()).env("PATH", self.path()).env("LANG", "C.UTF-8");
+        command.env("RAY_USAGE_STATS_ENABLED", "0");
+        match &self.token {
+            Some(token) => command.env("RAY_AUTH_MODE", "token").env("RAY_AUTH_TOKEN", token),
+            None => command.env("RAY_AUTH_MODE", "disabled"),
+        };
+        command.stdin(Stdio::piped()).stdout(log.try_clone().expect("a log")).stderr(log);
+        command.spawn().expect("`unshare` of util-linux")
+    }
+
+    /// Programs find the Python of the cluster first.
+    fn path(&self) -> std::ffi::OsString {
+        let own = self.python.parent().map(Path::to_owned);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::join_paths(own.into_iter().chain(std::env::split_paths(&path))).expect("a path")
+    }
+}
+
+fn end(child: &mut Option<Child>) {
+    if let Some(mut child) = child.take() {
+        processes::kill(i32::try_from(child.id()).unwrap_or_default());
+        drop(child.wait());
+    }
+}
+
+impl Drop for Ray {
+    fn drop(&mut self) {
+        end(&mut self.head);
+        self.nodes.iter_mut().for_each(end);
+    }
+}
