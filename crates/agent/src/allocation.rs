@@ -51,12 +51,13 @@ pub fn serve(depot: &Depot, parcel: &str, group: u32) -> io::Result<i32> {
 
 fn lessor(depot: &Depot, parcel: &Parcel, group: u32) -> io::Result<Box<dyn Lessor>> {
     match &parcel.scheduler {
-        Scheduler::Slurm { name, by, limit, notice } => Ok(Box::new(Slurm {
+        Scheduler::Slurm { name, by, limit, notice, script } => Ok(Box::new(Slurm {
             name: name.clone(),
             by: *by,
             limit: *limit,
             notice: *notice,
             folder: depot.parcel(&parcel.id),
+            script: script.clone(),
             group,
             began: now(),
         })),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::depot::Depot;
 use crate::disk::remove_folder;
-use crate::process::run_limited;
+use crate::program::run_limited;
 use crate::work;
 
 /// A driver that hangs is as good as none.

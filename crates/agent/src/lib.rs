@@ -27,6 +27,7 @@ pub mod parcel;
 pub mod pipe;
 pub mod post;
 pub mod process;
+pub mod program;
 pub mod ray;
 pub mod reclaim;
 mod scratch;

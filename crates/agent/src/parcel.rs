@@ -55,6 +55,9 @@ pub enum Scheduler {
         limit: Option<Span>,
         /// Between SIGTERM and SIGKILL.
         notice: Span,
+        /// The batch script, for successors of the job; filled in when it is sent.
+        #[serde(default)]
+        script: String,
     },
     /// A Ray cluster; see [`crate::ray`].
     Ray {
@@ -69,6 +72,11 @@ pub enum Scheduler {
         /// Shell lines that make the environment.
         setup: Vec<String>,
     },
+}
+
+/// Whether it may become part of a path.
+pub(crate) fn is_id(text: &str) -> bool {
+    text.strip_prefix('y').is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 impl Parcel {

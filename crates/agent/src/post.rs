@@ -1,11 +1,12 @@
 //! Hands a parcel to SLURM at the login node: once, however often it is asked.
 //!
-//! `sbatch` knows no idempotency. What was begun and what was answered lie beside the script, and SLURM is asked for the
-//! job's name before anything is submitted again.
+//! `sbatch` knows no idempotency. `parcel.json` is on the disk before it is called, under its name only if nobody else
+//! has begun; what SLURM answered lies beside it; and SLURM is asked for the job's name before anything is submitted
+//! again.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -14,8 +15,10 @@ use trainyard_core::plan::slurm;
 use trainyard_core::time::Instant;
 
 use crate::depot::Depot;
-use crate::disk::{Durability, now, read_json, replace_json};
-use crate::process::{run_limited, run_limited_with};
+use crate::disk::{Durability, now, read_json, replace, replace_json};
+use crate::order::Secrets;
+use crate::parcel::is_id;
+use crate::program::{run_limited, run_limited_with};
 
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,65 +42,101 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const IN_FLIGHT: Duration = Duration::from_secs(75);
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// `secrets` go into the job's environment by way of `sbatch`'s own, and nowhere else.
-pub fn post(
-    depot: &Depot,
-    parcel: &str,
-    name: &str,
-    snapshot: Option<&Digest>,
-    secrets: &BTreeMap<String, String>,
-) -> io::Result<Posted> {
-    let folder = depot.parcel(parcel);
-    let (posted, posting) = (folder.join("posted.json"), folder.join("posting"));
-    if let Some(known) = read_json::<Posted>(&posted) {
+/// A parcel on its way.
+#[derive(Debug, Clone, Copy)]
+pub struct Letter<'a> {
+    pub parcel: &'a str,
+    /// SLURM's name of it.
+    pub name: &'a str,
+    /// Must be in the depot.
+    pub snapshot: Option<&'a Digest>,
+    /// `parcel.json`
+    pub text: &'a [u8],
+    /// `job.sh`
+    pub script: &'a [u8],
+}
+
+/// `secrets` go into the job's environment by way of `sbatch`'s own, and nowhere else. What SLURM answered is safe
+/// against the end of any process; [`sync_answer`] makes it safe against a power cut.
+pub fn post(depot: &Depot, letter: &Letter<'_>, secrets: &Secrets) -> io::Result<Posted> {
+    if !is_id(letter.parcel) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{}` is no parcel", letter.parcel)));
+    }
+    let folder = depot.parcel(letter.parcel);
+    if let Some(known) = read_json::<Posted>(&answer(&folder)) {
         return Ok(known);
     }
-    if snapshot.is_some_and(|digest| !depot.snapshot(digest).exists()) {
+    if letter.snapshot.is_some_and(|digest| !depot.snapshot(digest).exists()) {
         return Ok(Posted::Refused { why: NO_CODE.to_owned() });
     }
-    if !begin(&posting)? {
-        if let Some(found) = find_begun(&posting, name)? {
-            return found.keep(&posted);
+    let parcel = folder.join("parcel.json");
+    fs_err::create_dir_all(&folder)?;
+    if !begin(&parcel, letter.text)? {
+        if let Some(found) = find_begun(&parcel, letter.name)? {
+            return found.keep(&folder);
         }
         // Nobody has it, and nobody is about to.
-        fs_err::write(&posting, "")?;
+        replace(&parcel, letter.text, Durability::Synced)?;
     }
-    let outcome = submit(&folder.join("job.sh"), secrets)?;
-    match &outcome {
-        Posted::Job { .. } => return outcome.keep(&posted),
-        Posted::Refused { .. } | Posted::Unreachable { .. } => fs_err::remove_file(&posting)?,
+    let script = folder.join("job.sh");
+    if let Err(error) = replace(&script, letter.script, Durability::Cached) {
+        drop(fs_err::remove_dir_all(&folder));
+        return Err(error);
+    }
+    let outcome = submit(&script, secrets)?;
+    match outcome {
+        Posted::Job { .. } => return outcome.keep(&folder),
+        Posted::Refused { .. } | Posted::Unreachable { .. } => fs_err::remove_dir_all(&folder)?,
         Posted::Unsure { .. } => {}
     }
     Ok(outcome)
 }
 
+/// What SLURM answered is on the disk when this returns. Whoever waits for the answer need not wait for that: without
+/// it the job is found by its name, as it has to be after a power cut a moment earlier.
+pub fn sync_answer(depot: &Depot, parcel: &str) {
+    if let Ok(file) = File::open(answer(&depot.parcel(parcel))) {
+        drop(file.sync_all());
+    }
+}
+
+fn answer(folder: &Path) -> std::path::PathBuf {
+    folder.join("posted.json")
+}
+
 impl Posted {
-    fn keep(self, path: &Path) -> io::Result<Self> {
+    fn keep(self, folder: &Path) -> io::Result<Self> {
         if matches!(self, Self::Job { .. }) {
-            replace_json(path, &self, Durability::Synced)?;
+            replace_json(&answer(folder), &self, Durability::Cached)?;
         }
         Ok(self)
     }
 }
 
-/// False when somebody began before.
-fn begin(posting: &PathBuf) -> io::Result<bool> {
-    match std::fs::File::options().write(true).create_new(true).open(posting) {
-        Ok(file) => file.sync_all().map(|()| true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(error),
+/// False when somebody began before. The file is on the disk, name and contents, when this returns; one that is torn
+/// by a power cut shows that `sbatch` was not called, or will be found out like any other.
+fn begin(parcel: &Path, text: &[u8]) -> io::Result<bool> {
+    let mut file = match File::options().write(true).create_new(true).open(parcel) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        opened => opened?,
+    };
+    let written = file.write_all(text).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // A full disk; the first error says more than a failed tidy-up would.
+        drop(fs_err::remove_file(parcel));
     }
+    written.map(|()| true)
 }
 
 /// `None` when it is certain that what was begun came to nothing.
-fn find_begun(posting: &Path, name: &str) -> io::Result<Option<Posted>> {
+fn find_begun(parcel: &Path, name: &str) -> io::Result<Option<Posted>> {
     loop {
         match find(name) {
             Ok(Some(id)) => return Ok(Some(Posted::Job { id, at: now() })),
             Ok(None) => {}
             Err(error) => return Ok(Some(Posted::Unsure { why: error.to_string() })),
         }
-        let age = std::fs::metadata(posting)?.modified()?;
+        let age = std::fs::metadata(parcel)?.modified()?;
         if SystemTime::now().duration_since(age).is_ok_and(|age| age >= IN_FLIGHT) {
             return Ok(None);
         }
@@ -118,8 +157,8 @@ pub fn find(name: &str) -> io::Result<Option<u32>> {
     Ok(ask(&words.map(str::to_owned)).ok().and_then(|text| first(&text)))
 }
 
-fn submit(script: &Path, secrets: &BTreeMap<String, String>) -> io::Result<Posted> {
-    let output = match run_limited_with(&slurm::submit(&script.to_string_lossy()), secrets, PATIENCE) {
+fn submit(script: &Path, secrets: &Secrets) -> io::Result<Posted> {
+    let output = match run_limited_with(&slurm::submit(&script.to_string_lossy()), &secrets.0, PATIENCE) {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(Posted::Unsure { why: error.to_string() }),
         ran => ran?,
     };

@@ -1,11 +1,9 @@
 //! Processes as `/proc` shows them: who is alive, who descends from whom, and who belongs to an attempt.
 
-use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Read};
+use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant as Clock};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -91,46 +89,6 @@ fn stat(pid: i32) -> Option<Stat> {
 fn all() -> impl Iterator<Item = i32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-/// Runs a command to its end, or ends it when it takes too long. It reads nothing.
-pub fn run_limited(argv: &[String], limit: Duration) -> io::Result<Output> {
-    run_limited_with(argv, &BTreeMap::new(), limit)
-}
-
-/// The same with more in its environment.
-pub fn run_limited_with(argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> io::Result<Output> {
-    let [program, arguments @ ..] = argv else { return Err(io::ErrorKind::InvalidInput.into()) };
-    let mut command = Command::new(program);
-    command.args(arguments).envs(env).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn()?;
-    let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
-    let until = Clock::now() + limit;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if Clock::now() >= until {
-            child.kill()?;
-            child.wait()?;
-            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("`{program}` did not end in {limit:?}")));
-        }
-        std::thread::sleep(Duration::from_millis(3));
-    };
-    let joined = |thread: JoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
-    Ok(Output { status, stdout: joined(stdout), stderr: joined(stderr) })
-}
-
-/// In a thread, so that a child that writes much to one pipe is not stuck at the other.
-fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            // What could be read counts.
-            drop(pipe.read_to_end(&mut bytes));
-        }
-        bytes
-    })
 }
 
 /// All living descendants of a process, itself not included.

@@ -9,10 +9,10 @@ use trainyard_core::plan::slurm::{self, Task};
 use trainyard_core::spec::ResumeBy;
 use trainyard_core::time::{Instant, Span};
 
-use crate::disk::{Durability, now, read_json, replace_json};
+use crate::disk::{Durability, now, read_json, replace, replace_json};
 use crate::lessor::Lessor;
 use crate::order::{Lease, Told};
-use crate::process::run_limited;
+use crate::program::run_limited;
 
 /// A controller that does not answer makes its clients wait for some ten seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,6 +25,7 @@ pub(crate) struct Slurm {
     pub(crate) notice: Span,
     /// Where the script and what is known of successors lie.
     pub(crate) folder: PathBuf,
+    pub(crate) script: String,
     pub(crate) group: u32,
     /// When this agent began.
     pub(crate) began: Instant,
@@ -52,12 +53,17 @@ impl Slurm {
         self.folder.join(format!("successor-{}.json", self.group))
     }
 
-    fn script(&self) -> String {
-        self.folder.join("job.sh").to_string_lossy().into_owned()
+    /// The file beside the parcel is not promised to survive a power cut; what the parcel says is.
+    fn script(&self) -> io::Result<String> {
+        let path = self.folder.join("job.sh");
+        if std::fs::read(&path).ok().as_deref() != Some(self.script.as_bytes()) {
+            replace(&path, self.script.as_bytes(), Durability::Synced)?;
+        }
+        Ok(path.to_string_lossy().into_owned())
     }
 
-    fn submit(argv: &[String]) -> io::Result<u32> {
-        let text = ask(argv)?;
+    fn succeed(&self, own: Task) -> io::Result<u32> {
+        let text = ask(&slurm::successor(&self.script()?, own))?;
         slurm::parse_submitted(&text).ok_or_else(|| io::Error::other(format!("sbatch gave no job number: {text}")))
     }
 
@@ -95,7 +101,7 @@ impl Lessor for Slurm {
         if known.is_some_and(|known| known.of == own) {
             return Ok(());
         }
-        let job = Self::submit(&slurm::successor(&self.script(), own))?;
+        let job = self.succeed(own)?;
         replace_json(&self.successor_file(), &Successor { of: own, job }, Durability::Synced)
     }
 
@@ -108,7 +114,7 @@ impl Lessor for Slurm {
             // SLURM now ends this job, and with it this agent.
             Ok(_) => Ok(()),
             // The site does not allow it after all.
-            Err(_) => Self::submit(&slurm::successor(&self.script(), own)).map(drop),
+            Err(_) => self.succeed(own).map(drop),
         }
     }
 

@@ -17,7 +17,7 @@ use trainyard_core::spec::{Container, JobSpec};
 
 use crate::depot::AttemptFolder;
 use crate::order::Order;
-use crate::process::{run_limited, run_limited_with};
+use crate::program::{run_limited, run_limited_with};
 use crate::sys::Ended;
 
 /// A controller that does not answer makes its clients wait for some ten seconds.

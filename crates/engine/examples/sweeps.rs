@@ -156,6 +156,7 @@ impl Study {
             params: what.params.clone(),
             from: None,
             run: Run::new(Policy { attempts: 1, on: Vec::new() }, now()),
+            place: None,
             retry_of: None,
         };
         let (job, target) = ("train".to_owned(), "local".to_owned());

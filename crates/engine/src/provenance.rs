@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// `None` for a project that is in no repository.
 pub fn provenance(project: &Path) -> Option<Provenance> {
-    inquire(project)?.finish(PATIENCE)
+    inquire(project).map(|inquiry| inquiry.finish(PATIENCE))
 }
 
 /// A question git is busy with, while we do other things.
@@ -49,12 +49,17 @@ pub fn inquire(project: &Path) -> Option<Inquiry> {
 }
 
 impl Inquiry {
+    /// What is known without waiting for git.
+    pub fn so_far(&self) -> Provenance {
+        self.known.clone()
+    }
+
     /// Waits for git at most this long; whatever it is doing then is ended.
-    pub fn finish(mut self, patience: Duration) -> Option<Provenance> {
+    pub fn finish(mut self, patience: Duration) -> Provenance {
         if let Some(git) = &mut self.git {
             self.known.dirty = listen(git, patience);
         }
-        Some(std::mem::take(&mut self.known))
+        std::mem::take(&mut self.known)
     }
 }
 

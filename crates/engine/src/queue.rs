@@ -10,7 +10,7 @@ use trainyard_agent::look::{Finding, Question};
 use trainyard_agent::order::{AttemptResult, Secrets, Source, Status};
 use trainyard_agent::parcel::{Member, Parcel, Scheduler};
 use trainyard_agent::post::NO_CODE;
-use trainyard_agent::process::run_limited_with;
+use trainyard_agent::program::run_limited_with;
 use trainyard_agent::site::SiteState;
 use trainyard_core::id::RunId;
 use trainyard_core::run::State;
@@ -67,7 +67,8 @@ pub fn add(ledger: &mut Ledger, depot: &Depot, parcel: &str, env: BTreeMap<Strin
         site: None,
         provenance: None,
     };
-    Ok(ledger.submit(&batch, &new, now())?)
+    ledger.submit(&batch, &new, now())?;
+    Ok(())
 }
 
 /// Where the sender found a secret means nothing here: its value came beside the parcel.
@@ -94,6 +95,7 @@ fn new_run(member: &Member) -> NewRun {
         params: member.params.clone(),
         from: member.from,
         run: member.run.clone(),
+        place: None,
         retry_of: None,
     }
 }

@@ -2,6 +2,8 @@
 //! and nothing else: from there on the yardmaster sees to it.
 
 mod around;
+mod record;
+mod sites;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,24 +14,25 @@ use trainyard_agent::disk::now;
 use trainyard_agent::order::{Secrets, Source};
 use trainyard_agent::params_file::{self, ParamsFileError};
 use trainyard_agent::parcel::{Member, Parcel};
-use trainyard_core::id::{Digest, RunId};
+use trainyard_core::id::RunId;
 use trainyard_core::plan::arguments::{ArgumentError, Invocation, command_line};
-use trainyard_core::plan::slurm::{self, Facts};
+use trainyard_core::plan::slurm::Facts;
 use trainyard_core::run::{Policy, Run};
-use trainyard_core::spec::{ImageSpec, JobSpec, ResumeBy, SlurmSpec, TargetKind, TargetSpec};
+use trainyard_core::spec::{ImageSpec, JobSpec, TargetKind, TargetSpec};
 use trainyard_core::template::Values;
-use trainyard_core::time::Span;
 use trainyard_core::value::Params;
 
 use crate::home::{Home, locate};
 use crate::images::{Form, Wanted};
-use crate::ledger::{Batch, Ledger, LedgerError, NewRun, new_id};
+use crate::ledger::{LedgerError, new_id};
 use crate::pipe::{Pipe, PipeError};
-use crate::provenance::{Provenance, inquire};
 use crate::site::{Known, Shipment, SitePlan, depot_of, script};
-use crate::snapshot::{self, Rules, SnapshotError};
+use crate::snapshot::{Rules, SnapshotError};
 use crate::target::Declared;
 use crate::transfer::TransferError;
+
+pub(crate) use record::batch;
+pub use record::{Courier, Delivered, Recorded, again, deliver, record};
 
 /// What somebody wants to run.
 #[derive(Debug, Clone)]
@@ -148,84 +151,11 @@ fn destination(wish: &Wish<'_>, home: &Home, facts: Option<&Facts>) -> Result<De
     }
     match &target.kind {
         TargetKind::Local(limits) => Ok(Destination::Here { declared: Declared::of(limits), depot: depot(wish, home) }),
-        TargetKind::Slurm(slurm) => slurm_plan(wish, slurm, facts).map(|plan| Destination::Site(Box::new(plan))),
-        TargetKind::Ssh(_) => Ok(Destination::Site(Box::new(machine_plan(wish)?))),
-        TargetKind::Ray(_) => Ok(Destination::Site(Box::new(ray_plan(wish)?))),
+        TargetKind::Slurm(slurm) => sites::slurm(wish, slurm, facts).map(|plan| Destination::Site(Box::new(plan))),
+        TargetKind::Ssh(_) => Ok(Destination::Site(Box::new(sites::machine(wish)?))),
+        TargetKind::Ray(_) => Ok(Destination::Site(Box::new(sites::ray(wish)?))),
         other => Err(SubmitError::Kind { target: target.name.clone(), kind: other.name() }),
     }
-}
-
-fn machine_plan(wish: &Wish<'_>) -> Result<SitePlan, SubmitError> {
-    if wish.job.nodes > 1 {
-        let why = format!("`jobs.{}` wants {} nodes, and this is one machine", wish.job.name, wish.job.nodes);
-        return Err(SubmitError::Refused { target: wish.target.name.clone(), why });
-    }
-    Ok(SitePlan {
-        target: wish.target.clone(),
-        pack: 1,
-        lanes: 1,
-        most_groups: u32::MAX,
-        by: ResumeBy::Requeue,
-        limit: None,
-        notice: KILL_WAIT,
-        facts: None,
-    })
-}
-
-/// Ray counts shares of GPUs itself, so every run is a job of its own.
-fn ray_plan(wish: &Wish<'_>) -> Result<SitePlan, SubmitError> {
-    let refused = |why: String| SubmitError::Refused { target: wish.target.name.clone(), why };
-    if wish.job.nodes > 1 {
-        let why = format!("`jobs.{}` wants {} nodes, and a Ray job runs on one", wish.job.name, wish.job.nodes);
-        return Err(refused(why));
-    }
-    if let Some((profile, _)) = wish.image {
-        return Err(refused(format!(
-            "the job runs in the image `{profile}`, and on a Ray cluster programs run in what its nodes have; set `image = \"none\"` in the job, or `--image none`"
-        )));
-    }
-    if !depot_of(wish.target).starts_with('/') {
-        return Err(refused("`depot` must be an absolute path, the same on all nodes".to_owned()));
-    }
-    Ok(SitePlan {
-        target: wish.target.clone(),
-        pack: 1,
-        lanes: 1,
-        most_groups: u32::MAX,
-        by: ResumeBy::Requeue,
-        limit: None,
-        notice: trainyard_core::plan::ray::notice(wish.job),
-        facts: None,
-    })
-}
-
-/// SLURM's own default between SIGTERM and SIGKILL.
-const KILL_WAIT: Span = Span::seconds(30);
-
-fn slurm_plan(wish: &Wish<'_>, target: &SlurmSpec, facts: Option<&Facts>) -> Result<SitePlan, SubmitError> {
-    let refused = |why: String| SubmitError::Refused { target: wish.target.name.clone(), why };
-    let facts = facts.cloned().unwrap_or_default();
-    if let Some(why) = slurm::refuse(wish.job, target, &facts) {
-        return Err(refused(why));
-    }
-    let pack = slurm::runs_per_group(wish.job);
-    let runs = u32::try_from(wish.seeds.len().max(1)).unwrap_or(u32::MAX);
-    let attempts = wish.job.resume.attempts;
-    // An array of turns serves one group, so each gets one of its own.
-    let by_array = target.resume_by == Some(ResumeBy::Array);
-    let groups = if by_array { 1 } else { runs.div_ceil(pack) };
-    let by = slurm::mechanism(target, &facts, groups, attempts).map_err(|error| refused(error.to_string()))?;
-    let alone = by == ResumeBy::Array && attempts > 1;
-    Ok(SitePlan {
-        target: wish.target.clone(),
-        pack,
-        lanes: slurm::lanes(wish.job),
-        most_groups: if alone { 1 } else { facts.array_size().max(1) },
-        by,
-        limit: slurm::allocation_time(wish.job, target, &facts),
-        notice: facts.settings.known().and_then(|settings| settings.kill_wait).unwrap_or(KILL_WAIT),
-        facts: Some(facts),
-    })
 }
 
 fn depot(wish: &Wish<'_>, home: &Home) -> Depot {
@@ -262,9 +192,6 @@ fn values<'a>(job: &JobSpec, id: RunId, name: &str, seed: Option<u64>, params: &
         params,
     }
 }
-
-/// Git has had as long as the snapshot took; a large repository that nobody has looked at for long takes longer.
-const GIT_PATIENCE: Duration = Duration::from_millis(50);
 
 /// The batch scripts that a site would be sent, one for each submission to its scheduler. The names of the parcels are
 /// still to be drawn.
@@ -335,93 +262,4 @@ pub fn image_form(target: &TargetSpec, facts: Option<&Facts>) -> Result<Form, Su
 /// Where an image lies in a site's depot.
 pub fn image_in(depot: &str, name: &ImageName) -> String {
     format!("{depot}/images/{name}")
-}
-
-/// Puts the code where the runs will find it. Interrupted, it leaves nothing but contents that the next try need not send.
-pub fn deliver(plan: &Plan, courier: &mut dyn Courier) -> Result<Delivered, SubmitError> {
-    let inquiry = inquire(&plan.project);
-    let (source, depot) = match &plan.destination {
-        Destination::Here { depot, .. } if plan.job.in_place => (Source::InPlace(plan.project.clone()), depot.clone()),
-        Destination::Here { depot, .. } => {
-            let taken = snapshot::take(&plan.project, &plan.rules, &plan.cache, depot)?;
-            (Source::Snapshot(taken.digest), depot.clone())
-        }
-        Destination::Site(_) => {
-            let (digest, depot) = courier.bring(plan)?;
-            (Source::Snapshot(digest), depot)
-        }
-    };
-    let provenance = inquiry.and_then(|inquiry| inquiry.finish(GIT_PATIENCE));
-    Ok(Delivered { source, depot, provenance })
-}
-
-/// Brings code to a site.
-pub trait Courier {
-    fn bring(&mut self, plan: &Plan) -> Result<(Digest, Depot), SubmitError>;
-}
-
-/// Where the code of a plan is now.
-#[derive(Debug, Clone)]
-pub struct Delivered {
-    source: Source,
-    depot: Depot,
-    provenance: Option<Provenance>,
-}
-
-/// What a submission is made of: what its runs have in common, and the runs.
-pub(crate) fn batch(plan: Plan, delivered: Delivered) -> (Batch, Vec<PlannedRun>) {
-    let (declared, site) = match plan.destination {
-        Destination::Here { declared, .. } => (declared, None),
-        Destination::Site(site) => (Declared::default(), Some(*site)),
-    };
-    let batch = Batch {
-        project: plan.project,
-        target: plan.target,
-        declared,
-        depot: delivered.depot,
-        job: plan.job,
-        source: delivered.source,
-        env: plan.env,
-        extra: plan.extra,
-        site,
-        provenance: delivered.provenance,
-    };
-    (batch, plan.runs)
-}
-
-/// Afterwards the ledger holds all runs of the plan, or none.
-pub fn record(plan: Plan, delivered: Delivered, ledger: &mut Ledger) -> Result<Vec<RunId>, SubmitError> {
-    let (batch, runs) = batch(plan, delivered);
-    let policy = Policy { attempts: batch.job.resume.attempts, on: batch.job.resume.on.clone() };
-    let moment = now();
-    let new = |run: PlannedRun| NewRun {
-        id: run.id,
-        name: run.name,
-        seed: run.seed,
-        params: run.params,
-        from: None,
-        run: Run::new(policy.clone(), moment),
-        retry_of: None,
-    };
-    let runs: Vec<NewRun> = runs.into_iter().map(new).collect();
-    ledger.submit(&batch, &runs, moment)?;
-    Ok(runs.into_iter().map(|run| run.id).collect())
-}
-
-/// The same again: a new run with the code, settings, seed and parameters of one that has ended.
-pub fn again(ledger: &mut Ledger, run: &crate::ledger::RunRow) -> Result<RunId, LedgerError> {
-    let batch = ledger.batch(run.batch)?;
-    let moment = now();
-    let id = new_id();
-    let new = NewRun {
-        id,
-        name: run.name.clone(),
-        seed: run.seed,
-        params: run.params.clone(),
-        from: run.from,
-        run: Run::new(run.run.policy.clone(), moment),
-        retry_of: Some(run.id),
-    };
-    ledger.submit(&batch, &[new], moment)?;
-    Ok(id)
 }

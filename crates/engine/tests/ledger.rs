@@ -39,6 +39,7 @@ fn run(id: &str, name: &str, seed: Option<u64>) -> NewRun {
         params: [("lr".to_owned(), trainyard_core::value::Value::Float(0.5))].into(),
         from: None,
         run: Run::new(policy, Instant(5)),
+        place: None,
         retry_of: None,
     }
 }

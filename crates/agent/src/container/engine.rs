@@ -12,7 +12,7 @@ use trainyard_core::plan::container::{Engine, Inside};
 use super::{Wrapped, own_program, text};
 use crate::inside;
 use crate::order::Order;
-use crate::process::run_limited_with;
+use crate::program::run_limited_with;
 use crate::step::Step;
 
 const PATIENCE: Duration = Duration::from_secs(60);

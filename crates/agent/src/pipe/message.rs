@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use trainyard_core::id::{Digest, RunId};
 
 use crate::depot::ImageName;
+use crate::post::Posted;
 use crate::tail;
 
 /// Both ends must agree; an agent of another number is not spoken to.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The agent's first line, after the marker that it was started with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,16 @@ pub enum Request {
         argv: Vec<String>,
         env: BTreeMap<String, String>,
         milliseconds: u64,
+    },
+    /// Hands a parcel to SLURM, once, however often it is asked. The body holds parcel, script and secrets, of these
+    /// sizes.
+    Post {
+        parcel: String,
+        /// SLURM's name of it.
+        name: String,
+        /// Must be here.
+        snapshot: Option<Digest>,
+        sizes: [u64; 3],
     },
     /// The body holds the contents one after another.
     Write {
@@ -111,6 +122,9 @@ pub enum Answer {
         stdout: u64,
         stderr: u64,
         cut: bool,
+    },
+    Posted {
+        posted: Posted,
     },
     /// The body holds the contents one after another; none for what is not there.
     Files {

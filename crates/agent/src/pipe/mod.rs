@@ -12,6 +12,5 @@ pub mod frame;
 pub mod image;
 pub mod message;
 mod outputs;
-mod run;
 pub mod serve;
 pub(crate) mod store;

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,11 +11,14 @@ use trainyard_core::id::Digest;
 use super::blobs::named;
 use super::frame::{self, Body, Tag};
 use super::image::{self, Arrival, News};
-use super::message::{Answer, Hello, PROTOCOL, ReadLog, Request};
+use super::message::{Answer, Hello, PROTOCOL, ReadLog, Request, Status};
 use super::store::{self, Offer};
-use super::{fetch, files, outputs, run};
+use super::{fetch, files, outputs};
 use crate::beneath::Beneath;
 use crate::depot::Depot;
+use crate::order::Secrets;
+use crate::post::{Letter, post, sync_answer};
+use crate::program::{self, Call, Ending, Group};
 use crate::tail;
 
 /// Programs get their input in one piece.
@@ -116,10 +120,22 @@ impl Server<'_> {
                 body.by_ref().take(INPUT_MOST).read_to_end(&mut given)?;
                 body.skip()?;
                 let limit = Duration::from_millis(milliseconds);
-                let ran = run::run(&argv, &env, &given, limit, self.peer)?;
+                let call = Call { argv: &argv, env: &env, input: &given, limit, group: Group::Own };
+                let ran = program::run(&call, self.peer)?;
                 let (stdout, stderr) = (ran.stdout.len() as u64, ran.stderr.len() as u64);
-                let head = Answer::Ran { status: ran.status, stdout, stderr, cut: ran.cut };
+                let head = Answer::Ran { status: status(ran.ending, &argv), stdout, stderr, cut: ran.cut };
                 say(output, &head, &[&ran.stdout, &ran.stderr]).map_err(Fault::Within)
+            }
+            Request::Post { parcel, name, snapshot, sizes } => {
+                let [text, script, secrets] = parts(body, sizes)?;
+                let secrets = serde_json::from_slice::<Secrets>(&secrets).map_err(io::Error::from)?;
+                let letter =
+                    Letter { parcel: &parcel, name: &name, snapshot: snapshot.as_ref(), text: &text, script: &script };
+                let posted = post(&self.place(), &letter, &secrets)?;
+                say(output, &Answer::Posted { posted }, &[]).map_err(Fault::Within)?;
+                output.flush().map_err(Fault::Within)?;
+                sync_answer(&self.place(), &parcel);
+                Ok(())
             }
             Request::Write { files } => {
                 files::write(&self.depot, &files, body)?;
@@ -239,6 +255,32 @@ impl Server<'_> {
         let sizes = found.iter().map(|file| file.as_ref().map(|bytes| bytes.len() as u64)).collect();
         let parts: Vec<&[u8]> = found.iter().flatten().map(Vec::as_slice).collect();
         say(output, &Answer::Files { sizes }, &parts).map_err(Fault::Within)
+    }
+}
+
+/// The body in pieces of these sizes.
+fn parts<const N: usize>(body: &mut Body<'_, impl Read>, sizes: [u64; N]) -> io::Result<[Vec<u8>; N]> {
+    let mut parts = [const { Vec::new() }; N];
+    for (part, size) in parts.iter_mut().zip(sizes) {
+        body.by_ref().take(size.min(INPUT_MOST)).read_to_end(part)?;
+        if part.len() as u64 != size {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "less, or more, than was announced"));
+        }
+    }
+    body.skip()?;
+    Ok(parts)
+}
+
+fn status(ending: Ending, argv: &[String]) -> Status {
+    match ending {
+        Ending::Ended(status) => match status.code() {
+            Some(code) => Status::Exited(code),
+            None => Status::Killed(status.signal().unwrap_or(0)),
+        },
+        Ending::TimedOut => Status::TimedOut,
+        Ending::NotStarted(error) => {
+            Status::NotStarted(argv.first().map_or_else(|| error.to_string(), |program| format!("{program}: {error}")))
+        }
     }
 }
 

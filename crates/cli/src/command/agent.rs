@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use trainyard_agent::depot::Depot;
-use trainyard_agent::order::Secrets;
 use trainyard_agent::reclaim::{self, Wish};
-use trainyard_agent::{inspect, look, post, ray};
-use trainyard_core::id::{Digest, RunId};
+use trainyard_agent::{inspect, look, ray};
+use trainyard_core::id::RunId;
 use trainyard_core::spec::JobSpec;
 
 use crate::context::Context;
@@ -49,18 +48,6 @@ enum Task {
         step: PathBuf,
         #[arg(last = true)]
         argv: Vec<OsString>,
-    },
-    /// Hands a parcel to SLURM; secrets on standard input
-    Post {
-        #[arg(long)]
-        depot: PathBuf,
-        #[arg(long)]
-        parcel: String,
-        #[arg(long)]
-        name: String,
-        /// Must be there
-        #[arg(long)]
-        snapshot: Option<String>,
     },
     /// Says what lies in the folders of runs; questions on standard input
     Look {
@@ -133,13 +120,6 @@ impl Agent {
             Task::Inside { step, argv } => {
                 let code = trainyard_agent::inside::run(&step, &argv)?;
                 return Ok(Exit::Job(u8::try_from(code).unwrap_or(1)));
-            }
-            Task::Post { depot, parcel, name, snapshot } => {
-                let secrets: Secrets = input()?;
-                answer(
-                    context.printer,
-                    &post::post(&Depot::new(depot), &parcel, &name, snapshot.map(Digest).as_ref(), &secrets.0)?,
-                )?;
             }
             Task::Look { depot } => {
                 let (depot, questions) = (Depot::new(depot), input::<Vec<look::Question>>()?);

@@ -79,12 +79,14 @@ impl Run {
         errand.bring_image(&mut plan)?;
         let mut ledger = context.ledger()?;
         let delivered = submit::deliver(&plan, &mut errand)?;
-        let ids = submit::record(plan, delivered, &mut ledger)?;
+        let mut recorded = submit::record(plan, delivered, &mut ledger)?;
         let mut caller = context.knock(&secrets)?;
+        let ids = std::mem::take(&mut recorded.runs);
+        if self.detach && is_site {
+            await_site(&ledger, &mut caller, &ids)?;
+        }
+        recorded.finish(&mut ledger)?;
         if self.detach {
-            if is_site {
-                await_site(&ledger, &mut caller, &ids)?;
-            }
             let rows: Vec<RunRow> =
                 ids.iter().filter_map(|id| ledger.run(*id).transpose()).collect::<Result<_, _>>()?;
             context.printer.report(&Submitted { rows: &rows });

@@ -59,6 +59,13 @@ pub struct Slot {
     pub devices: Vec<String>,
 }
 
+impl Slot {
+    /// Where others choose the devices.
+    pub fn of(demand: Demand) -> Self {
+        Self { demand, devices: Vec::new() }
+    }
+}
+
 #[derive(Debug)]
 struct Held {
     slot: Slot,

@@ -51,6 +51,8 @@ pub struct NewRun {
     /// The run whose newest checkpoint it begins with.
     pub from: Option<RunId>,
     pub run: Run,
+    /// Where its first attempt goes, if that is settled.
+    pub place: Option<Place>,
     pub retry_of: Option<RunId>,
 }
 

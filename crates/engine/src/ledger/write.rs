@@ -2,22 +2,30 @@
 
 use rusqlite::{Transaction, TransactionBehavior, params};
 use trainyard_agent::order::AttemptResult;
-use trainyard_core::id::RunId;
+use trainyard_core::id::{RunId, Token};
+use trainyard_core::plan::slots::Slot;
 use trainyard_core::run::{Run, State};
 use trainyard_core::time::Instant;
 
 use super::sweeps;
 use super::{Batch, Change, Commit, Ledger, LedgerError, NewRun, Request};
+use crate::provenance::Provenance;
 
 impl Ledger {
     /// Records a submission: all of its runs or none.
-    pub fn submit(&mut self, batch: &Batch, runs: &[NewRun], now: Instant) -> Result<(), LedgerError> {
+    pub fn submit(&mut self, batch: &Batch, runs: &[NewRun], now: Instant) -> Result<i64, LedgerError> {
         self.transact(Commit::Durable, |tx| {
             let id = insert_batch(tx, batch, now)?;
             for run in runs {
                 insert_run(tx, id, &batch.job.name, &batch.target, run, now)?;
+                if let Some(place) = &run.place {
+                    let (seq, number) = (tx.last_insert_rowid(), run.run.last_attempt);
+                    let (token, slot) = (Token::new(run.id, number), Slot::of(batch.demand()));
+                    let place = Some(place.clone());
+                    apply(tx, &Change::Attempt { seq, number, token, slot, place, at: now })?;
+                }
             }
-            Ok(())
+            Ok(id)
         })
     }
 
@@ -32,6 +40,15 @@ impl Ledger {
             for run in runs {
                 insert.execute(params![run.0.simple().to_string(), what, now.0])?;
             }
+            Ok(())
+        })
+    }
+
+    /// What git said of a submission's project after it was recorded.
+    pub fn set_provenance(&mut self, batch: i64, provenance: &Provenance) -> Result<(), LedgerError> {
+        let text = serde_json::to_string(provenance)?;
+        self.transact(Commit::Quick, |tx| {
+            tx.execute("UPDATE batches SET provenance = ?2 WHERE id = ?1", params![batch, text])?;
             Ok(())
         })
     }
@@ -120,7 +137,7 @@ pub(super) fn insert_run(
 ) -> Result<(), LedgerError> {
     tx.prepare_cached(
         "INSERT INTO runs (id, batch, name, job, target, seed, params, state, body, attempt, created, retry_of, begins_with)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, ?10, ?11, ?12)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?13, ?10, ?11, ?12)",
     )?
     .execute(params![
         run.id.0.simple().to_string(),
@@ -135,6 +152,7 @@ pub(super) fn insert_run(
         now.0,
         run.retry_of.map(|id| id.0.simple().to_string()),
         run.from.map(|id| id.0.simple().to_string()),
+        run.run.last_attempt,
     ])?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use trainyard_agent::process::run_limited;
+use trainyard_agent::program::run_limited;
 use trainyard_core::plan::ray::{JobRow, Node, Submission, Usage, Version, parse_jobs, parse_nodes, parse_usage};
 use trainyard_core::spec::{RaySpec, SecretRef};
 use trainyard_web::{Auth, Body, Client, Error, Limits, Response, Secret, Settings, Trust, encode};

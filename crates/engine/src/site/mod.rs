@@ -58,7 +58,13 @@ impl SitePlan {
                 Scheduler::Host { cpus, memory, gpus, setup: ssh.setup.clone() }
             }
             TargetKind::Ray(_) => Scheduler::Ray { notice: self.notice },
-            _ => Scheduler::Slurm { name: job_name(job, parcel), by: self.by, limit: self.limit, notice: self.notice },
+            _ => Scheduler::Slurm {
+                name: job_name(job, parcel),
+                by: self.by,
+                limit: self.limit,
+                notice: self.notice,
+                script: String::new(),
+            },
         }
     }
 }
@@ -68,6 +74,23 @@ impl SitePlan {
 pub struct Place {
     pub parcel: String,
     pub group: u32,
+}
+
+impl SitePlan {
+    /// Where runs of one submission go, in their order: groups of one allocation each, in parcels of as many as the site
+    /// takes at once.
+    pub(crate) fn places(&self, runs: usize) -> Vec<Place> {
+        let pack = self.pack.max(1) as usize;
+        let most = pack.saturating_mul(self.most_groups.max(1) as usize);
+        let mut places = Vec::with_capacity(runs);
+        while places.len() < runs {
+            let parcel = parcel_id();
+            let portion =
+                (0..most.min(runs - places.len())).map(|index| u32::try_from(index / pack).unwrap_or(u32::MAX));
+            places.extend(portion.map(|group| Place { parcel: parcel.clone(), group }));
+        }
+        places
+    }
 }
 
 /// A parcel on its way.

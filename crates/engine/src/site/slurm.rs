@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use trainyard_agent::look::{Fate, Finding, Question};
 use trainyard_agent::order::Source;
+use trainyard_agent::parcel::Scheduler;
 use trainyard_agent::pipe::message::Status;
-use trainyard_agent::post::{NO_CODE, Posted};
+use trainyard_agent::post::{Letter, NO_CODE, Posted};
 use trainyard_core::id::RunId;
 use trainyard_core::plan::slurm::{
     self, Accounting, Array, Interruption, Queue, QueueRow, SlurmState, StateClass, Task, Wanted,
@@ -121,23 +122,19 @@ fn array(plan: &SitePlan, groups: usize, job: &JobSpec) -> Array {
 
 impl Site for Slurm {
     fn submit(&mut self, shipment: &Shipment) -> Result<String, SubmitError> {
-        let unreachable = |error: PipeError| match error {
-            PipeError::Refused(why) => SubmitError::Refused(why),
-            other => SubmitError::Unreachable(std::io::Error::other(super::chain(&other))),
-        };
         let unsure = |error: PipeError| SubmitError::Unsure(std::io::Error::other(super::chain(&error)));
-        let parcel = &shipment.parcel;
-        let script = self.script(shipment)?;
-        let folder = self.parcel_folder(&parcel.id);
-        let text = serde_json::to_vec(parcel).map_err(|error| SubmitError::Refused(error.to_string()))?;
-        let files = [(format!("{folder}/parcel.json"), text), (format!("{folder}/job.sh"), script.into_bytes())];
-        self.pipe.write(&files).map_err(unreachable)?;
-        let name = job_name(&parcel.job.name, &parcel.id);
-        let mut task = vec!["post", "--parcel", &parcel.id, "--name", &name];
-        if let Source::Snapshot(digest) = &parcel.source {
-            task.extend(["--snapshot", &digest.0]);
+        let (mut parcel, text) = (shipment.parcel.clone(), self.script(shipment)?);
+        if let Scheduler::Slurm { script, .. } = &mut parcel.scheduler {
+            script.clone_from(&text);
         }
-        let posted: Posted = self.pipe.task(&task, &shipment.secrets, POSTING).map_err(unsure)?;
+        let snapshot = match &parcel.source {
+            Source::Snapshot(digest) => Some(digest),
+            Source::InPlace(_) => None,
+        };
+        let name = job_name(&parcel.job.name, &parcel.id);
+        let whole = serde_json::to_vec(&parcel).map_err(|error| SubmitError::Refused(error.to_string()))?;
+        let letter = Letter { parcel: &parcel.id, name: &name, snapshot, text: &whole, script: text.as_bytes() };
+        let posted = self.pipe.post(&letter, &shipment.secrets, POSTING).map_err(unsure)?;
         match posted {
             Posted::Job { id, .. } => Ok(format!("SLURM job {id}")),
             Posted::Refused { why } if why == NO_CODE => Err(SubmitError::Refused(why)),

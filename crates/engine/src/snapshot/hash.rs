@@ -20,12 +20,16 @@ pub(super) struct Content {
 const WORTH_A_THREAD: u64 = 4_000_000;
 const BUFFER: usize = 1 << 17;
 
-/// For every file its content, `None` for what is no file or gone; in the order of `found`.
-pub(super) fn hash_all(project: &Path, found: &[Found], at: &Path) -> io::Result<Vec<Option<Content>>> {
+/// For every file its content, `None` for what is no file or gone; in the order of `found`. What is `known` is kept `at`
+/// that path, and so is what is learned.
+pub(super) fn hash_all(
+    project: &Path,
+    found: &[Found],
+    known: &[Known<'_>],
+    at: &Path,
+) -> io::Result<Vec<Option<Content>>> {
     let began = now();
-    let remembered = std::fs::read(at).unwrap_or_default();
-    let known = cache::read(&remembered, project);
-    let mut contents = look_up(found, &known);
+    let mut contents = look_up(found, known);
     let mut unknown: Vec<usize> = (0..found.len()).filter(|i| wants_hash(found, &contents, *i)).collect();
     let unchanged = unknown.is_empty() && known.len() == contents.iter().flatten().count();
     // The largest first, so that no thread is left with one at the end.

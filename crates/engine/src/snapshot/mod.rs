@@ -60,9 +60,11 @@ pub enum SnapshotError {
 /// Walks and hashes; writes nothing but `cache`, which holds what the files hashed to last time. A cache that cannot
 /// be read or written costs time, nothing else.
 pub fn scan(project: &Path, rules: &Rules, cache: &Path) -> Result<Snapshot, SnapshotError> {
-    let found = walk::walk(project, rules)?;
+    let remembered = std::fs::read(cache).unwrap_or_default();
+    let known = cache::read(&remembered, project);
+    let found = walk::walk(project, rules, known.len())?;
     mistake::refuse(project, &found, rules)?;
-    let hashed = hash::hash_all(project, &found, cache).map_err(SnapshotError::Read)?;
+    let hashed = hash::hash_all(project, &found, &known, cache).map_err(SnapshotError::Read)?;
     let mut manifest = Manifest::default();
     manifest.entries.reserve(found.len());
     let mut files = Vec::with_capacity(found.len());

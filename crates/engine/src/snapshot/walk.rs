@@ -15,6 +15,10 @@ use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use super::{Rules, SnapshotError};
 
+/// So many files are found in the time that it takes several threads to begin and to end: one that has nothing to do
+/// sleeps for a millisecond (`ignore` 0.4).
+const FEW: usize = 400;
+
 /// Where `yard pull` puts results in the project; never part of a snapshot.
 pub const RESULTS_FOLDER: &str = "yard-results";
 
@@ -69,9 +73,26 @@ impl Found {
 
 /// Sorted by the bytes of the path, so that a folder comes before what is in it. Links are kept as links, empty
 /// folders and hidden files are included, sockets and pipes are not.
-pub(super) fn walk(project: &Path, rules: &Rules) -> Result<Vec<Found>, SnapshotError> {
+///
+/// `before` is how many files there were last time, 0 for a project that was never looked at.
+pub(super) fn walk(project: &Path, rules: &Rules, before: usize) -> Result<Vec<Found>, SnapshotError> {
+    let builder = builder(project, rules)?;
+    let mut all = if (1..FEW).contains(&before) { alone(project, &builder)? } else { together(project, &builder)? };
+    all.sort_unstable_by(|a, b| a.path.as_os_str().as_bytes().cmp(b.path.as_os_str().as_bytes()));
+    Ok(all)
+}
+
+fn alone(project: &Path, builder: &WalkBuilder) -> Result<Vec<Found>, SnapshotError> {
+    let mut all = Vec::new();
+    for entry in builder.build() {
+        all.extend(look(project, &entry.map_err(SnapshotError::Walk)?)?);
+    }
+    Ok(all)
+}
+
+fn together(project: &Path, builder: &WalkBuilder) -> Result<Vec<Found>, SnapshotError> {
     let (sender, receiver) = std::sync::mpsc::channel();
-    builder(project, rules)?.build_parallel().run(|| {
+    builder.build_parallel().run(|| {
         let mut batch = Batch { found: Vec::new(), sender: sender.clone() };
         Box::new(move |entry| batch.take(project, entry))
     });
@@ -80,7 +101,6 @@ pub(super) fn walk(project: &Path, rules: &Rules) -> Result<Vec<Found>, Snapshot
     for found in receiver {
         all.append(&mut found?);
     }
-    all.sort_unstable_by(|a, b| a.path.as_os_str().as_bytes().cmp(b.path.as_os_str().as_bytes()));
     Ok(all)
 }
 

@@ -17,7 +17,7 @@ use trainyard_core::time::Instant;
 use super::mirror::Missing;
 use super::sweeps::EndedRun;
 use crate::ledger::{Batch, Change, Ledger, LedgerError, OpenRun, Request};
-use crate::site::{Place, WANTS_SECRETS, is_secret_key, parcel_id};
+use crate::site::{Place, WANTS_SECRETS, is_secret_key};
 use crate::target::Handle;
 
 /// An open run and its batch.
@@ -52,7 +52,7 @@ pub(super) struct Keep {
     pub(super) effects: Vec<(RunId, Effect)>,
     /// Attempts whose fate is to be found out.
     pub(super) doubts: BTreeSet<Token>,
-    /// Parcels to be sent once the changes are in the ledger.
+    /// Parcels to be sent once the changes are in the ledger, and on the disk.
     pub(super) parcels: BTreeSet<String>,
     /// Names of secrets that came with parcels.
     supplied: BTreeSet<String>,
@@ -240,14 +240,9 @@ impl Keep {
             runs.dedup();
             let first = runs.first().and_then(|(_, id)| self.runs.get(id));
             let Some(plan) = first.and_then(|active| active.batch.site.clone()) else { continue };
-            let pack = plan.pack.max(1) as usize;
-            for portion in runs.chunks(pack.saturating_mul(plan.most_groups.max(1) as usize)) {
-                let parcel = parcel_id();
-                for (group, members) in (0..).zip(portion.chunks(pack)) {
-                    let place = Place { parcel: parcel.clone(), group };
-                    members.iter().for_each(|(_, id)| self.send(*id, place.clone(), now));
-                }
-                self.parcels.insert(parcel);
+            for ((_, id), place) in runs.iter().zip(plan.places(runs.len())) {
+                self.parcels.insert(place.parcel.clone());
+                self.send(*id, place, now);
             }
         }
     }
@@ -266,7 +261,7 @@ impl Keep {
         let Some(active) = self.runs.get_mut(&id) else { return };
         (active.place, active.sent, active.missing) = (Some(place.clone()), now, None);
         let (seq, number) = (active.open.seq, active.open.run.last_attempt + 1);
-        let slot = Slot { demand: active.batch.demand(), devices: Vec::new() };
+        let slot = Slot::of(active.batch.demand());
         self.happen(id, &Event::Placed, "", now);
         let token = Token::new(id, number);
         self.changes.push(Change::Attempt { seq, number, token, slot, place: Some(place), at: now });

@@ -221,7 +221,9 @@ impl Yardmaster {
                 complain(&error);
             }
             self.keep.place(now());
-            let commit = if self.refused { Commit::Durable } else { Commit::Quick };
+            // A parcel that a power cut made us forget would be sent again under another name.
+            let goes_out = !self.keep.parcels.is_empty();
+            let commit = if self.refused || goes_out { Commit::Durable } else { Commit::Quick };
             if let Err(error) = self.ledger.apply(commit, &self.keep.changes) {
                 self.refused = true;
                 complain(&error);

@@ -239,6 +239,7 @@ impl Going {
             params,
             from: what.from.and_then(|from| self.runs.get(&from).copied()),
             run: Run::new(policy, now),
+            place: None,
             retry_of: None,
         };
         self.runs.insert(leg, run.id);
