@@ -31,7 +31,7 @@ pub(crate) enum HeirError {
 /// The checkpoint this attempt begins with, relative to the working folder, if it is the one that inherits.
 pub(crate) fn inherit(order: &Order, into: &View) -> Result<Option<String>, HeirError> {
     let Some((of, pattern)) = order.from.zip(order.job.resume.checkpoint.as_ref()) else { return Ok(None) };
-    if work::was_ready(order) {
+    if work::has_run(order) {
         return Ok(None);
     }
     let finder = Finder::new(View::of(&order.depot, of), pattern)?;
@@ -42,9 +42,16 @@ pub(crate) fn inherit(order: &Order, into: &View) -> Result<Option<String>, Heir
             Ok(()) => return Ok(Some(name)),
             Err(error) => last = Some(error),
         }
+        discard(&into.folder().join(&name));
     }
     let source = last.unwrap_or_else(|| io::Error::from(io::ErrorKind::NotFound));
     Err(HeirError::Copy { of, source })
+}
+
+/// Half a checkpoint is none.
+fn discard(copied: &Path) {
+    // What cannot be removed is told by the error that led here.
+    let _ = if copied.is_dir() { fs_err::remove_dir_all(copied) } else { fs_err::remove_file(copied) };
 }
 
 /// Files that were written a moment ago may still be written to; a little later they are not.
@@ -78,6 +85,10 @@ fn copy(from: &View, name: &Path, into: &Path) -> io::Result<()> {
     if !source.is_dir() {
         if let Some(parent) = target.parent() {
             fs_err::create_dir_all(parent)?;
+        }
+        if !source.is_file() {
+            let why = format!("{} is neither a file nor a folder", name.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         return fs_err::copy(source, target).map(drop);
     }

@@ -99,15 +99,16 @@ fn execute(
     let not_prepared = |why: String| cannot(NOT_PREPARED, why);
     let mut work =
         work::prepare(order).map_err(|error| not_prepared(format!("cannot make the working folder: {error}")))?;
-    let inherited =
-        heir::inherit(order, &work.view).map_err(|error| not_prepared(format!("cannot begin from a run: {error}")))?;
+    // Not the program's fault, nor that of its parameters.
+    let inherited = heir::inherit(order, &work.view)
+        .map_err(|error| Outcome::Lost { why: format!("cannot begin where another run is: {error}") })?;
     let log = LogWriter::create(folder).map_err(|error| not_prepared(format!("cannot make the log: {error}")))?;
     let metrics = MetricReader::new(&order.job, work.view.folder(), folder)
         .map_err(|error| not_prepared(format!("`metrics.stdout`: {error}")))?;
     let finder =
         order.job.resume.checkpoint.as_ref().map(|pattern| Finder::new(work.view.clone(), pattern)).transpose();
     let finder = finder.map_err(|error| not_prepared(error.to_string()))?;
-    let childless = order.from.filter(|_| inherited.is_none() && !work::was_ready(order));
+    let childless = order.from.filter(|_| inherited.is_none() && !work::has_run(order));
     let resumed_from = inherited.or_else(|| finder.as_ref().and_then(|finder| earlier_checkpoint(order, finder)));
     let deadline = deadline(order, started);
     let around = Circumstances { work: &work, checkpoint: resumed_from.as_deref(), deadline };

@@ -110,6 +110,12 @@ pub(crate) fn was_ready(order: &Order) -> bool {
     (1..order.attempt).any(|earlier| got_ready(folder.attempt(earlier)))
 }
 
+/// Whether a program of an earlier attempt may have run: one that failed before that leaves its result and nothing else.
+pub(crate) fn has_run(order: &Order) -> bool {
+    let folder = order.depot.run(order.run);
+    (1..order.attempt).map(|earlier| folder.attempt(earlier)).any(|it| it.log().exists() || it.status().exists())
+}
+
 /// An empty working folder, whatever was there.
 fn clear(folder: &RunFolder) -> io::Result<()> {
     let work = folder.work();

@@ -183,6 +183,60 @@ fn pause_resume_extend_and_stop() {
     assert!(output.exit == 0 && output.stderr.contains("has ended already"), "{output:?}");
 }
 
+/// What was decided before the crash holds after it: the larger budget, and that the race is to be held anew.
+#[test]
+fn an_extended_sweep_survives_a_crash() {
+    let settings = "trials = 10\nparallel = 1";
+    let (calm, rough) = (yard(&[], settings), yard(&[], settings));
+    for yard in [&calm, &rough] {
+        begin(yard);
+        wait_for_end(yard);
+    }
+    for yard in [&calm, &rough] {
+        let output = yard.run(&["sweep", "extend", "tune", "--trials", "+10"]);
+        assert_eq!(output.exit, 0, "{output:?}");
+    }
+    eventually("the extended sweep to get on", || {
+        let shown = sweep(&rough);
+        (shown["runs"]["ended"].as_u64().unwrap() > 11 || !shown["ended"].is_null()).then_some(())
+    });
+    for pid in rough.yardmasters().into_iter().chain(rough.agents()) {
+        processes::kill(pid);
+        eventually("a killed process to be gone", || (!processes::is_alive(pid)).then_some(()));
+    }
+    let (calm, rough) = (wait_for_end(&calm), wait_for_end(&rough));
+    let decided = |shown: &Value| -> Vec<(Value, Value)> {
+        trials(shown).iter().map(|trial| (trial["params"].clone(), trial["fate"].clone())).collect()
+    };
+    assert_eq!(decided(&calm), decided(&rough));
+    assert_eq!(calm["best"], rough["best"]);
+    let confirming = |shown: &Value| {
+        let of_it = |run: &&&Value| run["role"].get("confirm").is_some() && run["end"]["is"] == "done";
+        runs(shown).iter().filter(of_it).count()
+    };
+    assert_eq!(confirming(&calm), confirming(&rough));
+    assert!(confirming(&calm) >= 6, "a race of its own: {calm}");
+}
+
+#[test]
+fn a_seed_that_its_time_limit_ends_counts_with_what_it_reached() {
+    let yard = yard(&["--pause=0.05", "--steps=10000"], "trials = 2\nparallel = 4\nrepeats = 2");
+    let file = std::fs::read_to_string(yard.project().join("trainyard.toml")).unwrap();
+    yard.write("trainyard.toml", &file.replace("cpus = 1\n", "cpus = 1\ntime = \"1s\"\n"));
+    begin(&yard);
+    let shown = wait_for_end(&yard);
+    assert_eq!(shown["state"], "done", "{shown}");
+    for trial in trials(&shown) {
+        let seeds: Vec<u64> =
+            trial["runs"].as_array().unwrap().iter().map(|run| run["seed"].as_u64().unwrap()).collect();
+        let hopeless = trial["fate"]["is"] == "stopped" && seeds == [1];
+        assert!(trial["fate"]["is"] == "done" && seeds == [1, 2] || hopeless, "{trial}");
+    }
+    let run = runs(&shown)[0]["run"].as_str().unwrap().to_owned();
+    let reason = yard.show(&run)["reason"].as_str().unwrap_or_default().to_owned();
+    assert!(reason.contains("time limit reached"), "{reason}");
+}
+
 #[test]
 fn a_trial_stopped_early_is_gone_from_the_machine() {
     let stop = "stop = { scheduler = \"asha\", first = 2, factor = 3 }";
@@ -238,6 +292,28 @@ fn a_population_copies_from_its_leaders() {
         assert!(run["attempts"][0]["resumed_from"].is_string(), "{run}");
         assert_eq!(run["params"]["x"], trial["params"]["x"]);
     }
+}
+
+/// The leader's checkpoint cannot be copied: whoever was to do so goes on from its own, and nobody has failed.
+#[test]
+fn a_copy_that_cannot_be_made_is_no_failure() {
+    let points = "points = [{ x = 0.7 }, { x = 0.65 }, { x = 0.1 }]";
+    let stop = "stop = { scheduler = \"pbt\", every = 4 }";
+    let yard = yard(&["--pause=0.2", "--steps=12"], &format!("trials = 3\nparallel = 3\n{points}\n{stop}"));
+    let spoilt =
+        "    if x > 0.6:\n        os.mkdir(f\"logs/model_{step}_\")\n        os.mkfifo(f\"logs/model_{step}_/pipe\")\n";
+    yard.write("train.py", &format!("{TRAIN}{spoilt}"));
+    begin(&yard);
+    let shown = wait_for_end(&yard);
+    assert_eq!(shown["state"], "done", "{shown}");
+    let copies = trials(&shown)[2]["runs"].as_array().unwrap().clone();
+    let ends: Vec<&str> = copies.iter().map(|run| run["end"]["is"].as_str().unwrap()).collect();
+    assert_eq!(ends[..2], ["replaced", "lost"], "{shown}");
+    let lost = yard.show(copies[1]["run"].as_str().unwrap());
+    assert!(lost["reason"].as_str().unwrap().contains("neither a file nor a folder"), "{lost}");
+    let next = yard.show(copies[2]["run"].as_str().unwrap());
+    assert!(next["attempts"][0]["resumed_from"].is_string(), "its own checkpoint: {next}");
+    assert!(!ends.contains(&"failed"), "{ends:?}");
 }
 
 #[test]
@@ -302,7 +378,23 @@ fn a_dry_run_begins_nothing() {
     let output = yard.run(&["sweep", "tune", "--on", "here", "--dry-run"]);
     assert_eq!(output.exit, 0, "{output:?}");
     assert!(output.stdout.contains("--x=") && output.stdout.contains("nothing was sent"), "{output:?}");
+    // What it shows is what begins: the same configurations with the same seeds.
+    let shown = yard.json(&["sweep", "tune", "--on", "here", "--dry-run"]);
+    let first: Vec<Value> = shown["first"].as_array().unwrap().clone();
+    let seeds: Vec<u64> = first.iter().map(|run| run["seed"].as_u64().unwrap()).collect();
+    assert_eq!(seeds, [1, 2]);
+    for run in &first {
+        let argv = run["argv"].to_string();
+        assert!(argv.contains(&format!("--seed={}\"", run["seed"])), "{run}");
+        assert!(argv.contains(&format!("--x={}\"", run["params"]["x"])), "{run}");
+    }
     assert_eq!(yard.json(&["sweep", "ls"])["sweeps"].as_array().unwrap().len(), 0);
+    begin(&yard);
+    let begun = wait_for_end(&yard);
+    for (trial, foreseen) in trials(&begun).iter().zip(&first) {
+        assert_eq!(trial["params"], foreseen["params"]);
+        assert_eq!(trial["runs"][0]["seed"], foreseen["seed"]);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use trainyard_agent::disk::now;
 use trainyard_core::id::RunId;
 use trainyard_core::plan::slurm::Facts;
-use trainyard_core::search::{Deed, Fate, Phase, Spent, Sweep};
+use trainyard_core::search::{Deed, Fate, Leg, Phase, Spent, Sweep};
 use trainyard_core::spec::{JobSpec, SweepSpec};
 use trainyard_core::time::{Instant, Span};
 use trainyard_core::value::Params;
@@ -23,13 +23,13 @@ pub fn job(job: &JobSpec, spec: &SweepSpec) -> JobSpec {
     JobSpec { objective: Some(spec.metric.clone()), ..job.clone() }
 }
 
-/// The parameters of the runs a sweep would begin with.
-pub fn preview(spec: &SweepSpec) -> Result<Vec<Params>, LedgerError> {
+/// The runs a sweep would begin with.
+pub fn preview(spec: &SweepSpec) -> Result<Vec<Leg>, LedgerError> {
     let failed = |error| LedgerError::Sweep { name: spec.name.clone(), error };
     let mut sweep = Sweep::new(spec.clone()).map_err(failed)?;
     sweep.fill(Spent::default(), 1);
     let begun = sweep.deeds().into_iter().filter_map(|deed| match deed {
-        Deed::Await { what, .. } => Some(what.params),
+        Deed::Await { what, .. } => Some(what),
         _ => None,
     });
     Ok(begun.collect())
@@ -79,7 +79,9 @@ impl Overview {
             going.extend(found.filter(|found| found.ended.is_none()).map(|found| (leg, found)));
         }
         let seconds = ledger.seconds_of_sweep(row.id, now)?;
-        let phase = sweep.phase(Spent { seconds: now.since(row.created).as_duration().as_secs_f64(), gpu_hours: 0.0 });
+        let job = row.batches.first().map(|batch| ledger.batch(*batch)).transpose()?.map(|batch| batch.job);
+        let gpus = job.map_or(0.0, |job| job.total_gpus().as_f64());
+        let phase = sweep.phase(ledger.spent_by_sweep(&row, gpus, now)?);
         Ok(Self { row, sweep, phase, runs: record.runs, going, seconds, now })
     }
 

@@ -10,9 +10,9 @@ mod write;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use trainyard_core::quote::posix_line;
+use trainyard_core::search::Leg;
 use trainyard_core::space::Space;
 use trainyard_core::spec::{JobSpec, Known, SweepSpec, TargetKind, TargetSpec};
-use trainyard_core::value::Params;
 use trainyard_engine::ledger::{Ledger, SweepRow};
 use trainyard_engine::submit::{self, Delivered, Plan, Wish};
 use trainyard_engine::sweep;
@@ -151,7 +151,7 @@ impl Start {
         context: &Context,
         project: &Project,
         job: &JobSpec,
-        first: &[Params],
+        first: &[Leg],
     ) -> Result<Vec<(Plan, Delivered)>, CommandError> {
         let mut plans = Vec::new();
         for target in self.targets(project, job)? {
@@ -159,7 +159,7 @@ impl Start {
             let is_site = !matches!(target.kind, TargetKind::Local(_));
             let known = if is_site { errand.known(false)? } else { None };
             let facts = known.as_ref().and_then(trainyard_engine::site::Known::about);
-            let mut plan = self.plan(context, project, job, target, first, facts)?;
+            let mut plan = self.plan(context, project, job, target, first.first(), facts)?;
             errand.bring_image(&mut plan)?;
             let delivered = submit::deliver(&plan, &mut errand)?;
             plans.push((plan, delivered));
@@ -173,7 +173,7 @@ impl Start {
         project: &Project,
         job: &JobSpec,
         target: &TargetSpec,
-        first: &[Params],
+        first: Option<&Leg>,
         facts: Option<&trainyard_core::plan::slurm::Facts>,
     ) -> Result<Plan, CommandError> {
         let config = &project.loaded.config;
@@ -183,13 +183,13 @@ impl Start {
             job,
             image: image_of(config, job),
             target,
-            seeds: vec![1],
+            seeds: vec![first.map_or(1, |first| first.seed)],
             name: self.name.clone(),
             extra: self.extra.clone(),
             env: env::handed_on(),
         };
-        let first = first.first().cloned().unwrap_or_default();
-        Ok(sweep::plan(&wish, &first, &context.home, facts)?)
+        let params = first.map(|first| first.params.clone()).unwrap_or_default();
+        Ok(sweep::plan(&wish, &params, &context.home, facts)?)
     }
 
     fn targets<'a>(&self, project: &'a Project, job: &JobSpec) -> Result<Vec<&'a TargetSpec>, CommandError> {
@@ -205,16 +205,16 @@ impl Start {
         project: &Project,
         spec: &SweepSpec,
         job: &JobSpec,
-        first: &[Params],
+        first: &[Leg],
     ) -> Result<Exit, CommandError> {
         let mut lines = Vec::new();
-        for params in first {
+        for leg in first {
             let target = self.targets(project, job)?.into_iter().next();
             let Some(target) = target else { break };
             let known = trainyard_engine::site::Known::recall(&context.home.site(&target.name), target);
             let facts = known.as_ref().and_then(trainyard_engine::site::Known::about);
-            let plan = self.plan(context, project, job, target, std::slice::from_ref(params), facts)?;
-            lines.extend(plan.runs.into_iter().map(|run| (params.clone(), run.call.argv)));
+            let plan = self.plan(context, project, job, target, Some(leg), facts)?;
+            lines.extend(plan.runs.into_iter().map(|run| (leg, run.call.argv)));
         }
         let targets = self.targets(project, job)?.into_iter().map(|target| target.name.clone()).collect();
         context.printer.report(&DryRun { spec, targets, lines });
@@ -261,12 +261,12 @@ impl Report for Started<'_> {
 struct DryRun<'a> {
     spec: &'a SweepSpec,
     targets: Vec<String>,
-    lines: Vec<(Params, Vec<String>)>,
+    lines: Vec<(&'a Leg, Vec<String>)>,
 }
 
 impl Report for DryRun<'_> {
     fn json(&self) -> Value {
-        let line = |(params, argv): &(Params, Vec<String>)| json!({ "params": params, "argv": argv });
+        let line = |(leg, argv): &(&Leg, Vec<String>)| json!({ "seed": leg.seed, "params": leg.params, "argv": argv });
         json!({
             "dry_run": true,
             "sweep": self.spec,

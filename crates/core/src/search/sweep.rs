@@ -122,6 +122,10 @@ pub enum Deed {
         number: u32,
         what: Told,
     },
+    /// So many trials in a row have come to nothing by now.
+    Failures {
+        in_a_row: u32,
+    },
 }
 
 /// What has been used so far.
@@ -236,12 +240,13 @@ impl Sweep {
         std::mem::take(&mut self.deeds)
     }
 
-    /// More of what it counts its budget in.
+    /// Goes on with a larger budget, which is to be recorded. How many runs confirm is settled anew when the search is
+    /// over, and what has failed so far is forgiven.
     pub fn extend(&mut self, spec: SweepSpec) {
         let searched = spec.trials.map(|trials| search_share(&spec, trials)).or(self.grid);
         self.sampler = sampler(spec.sampler, &self.space, searched);
-        self.spec = SweepSpec { confirm: None, ..spec };
-        self.failed_in_a_row = 0;
+        self.spec = spec;
+        self.count_failures(0);
     }
 
     /// Begins legs until `parallel` go on at once, or nothing is left to begin.
@@ -270,7 +275,7 @@ impl Sweep {
                 ),
                 false => format!("; `yard logs {}-0` shows what the first one said", self.spec.name),
             };
-            let why = format!("gave up after {} trials in a row that failed{hint}", self.failed_in_a_row);
+            let why = format!("gave up after {} trials in a row without a result{hint}", self.failed_in_a_row);
             return Phase::Done { why, gave_up: true };
         }
         if self.is_searching(spent) || self.has_first_looks() {

@@ -44,8 +44,8 @@ pub use quantity::{
 pub use schema::json_schema;
 pub use set::set_param;
 pub use sweep::{
-    Aggregate, Budget, CurveValue, Goal, Known, Mutate, Repeats, SamplerKind, SchedulerKind, StopMode, StopSpec,
-    SweepSpec,
+    Aggregate, Budget, CurveValue, Goal, Known, More, Mutate, NotCounted, Repeats, SamplerKind, SchedulerKind,
+    StopMode, StopSpec, SweepSpec,
 };
 pub use target::{
     Container, GpuLimit, KubernetesSpec, Limits, MemoryRequest, RaySpec, ResumeBy, RunaiSpec, SlurmSpec, SshSpec,

@@ -79,6 +79,51 @@ pub struct Budget {
     pub time: Option<Span>,
 }
 
+/// More of what a sweep counts its budget in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct More {
+    #[serde(default)]
+    pub trials: Option<u32>,
+    #[serde(default)]
+    pub time: Option<Span>,
+    #[serde(default)]
+    pub gpu_hours: Option<f64>,
+}
+
+/// A sweep does not count in this, so more of it would be less.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` has no limit in {unknown}; it is limited by {counted}")]
+pub struct NotCounted {
+    pub name: String,
+    unknown: &'static str,
+    counted: String,
+}
+
+impl SweepSpec {
+    /// The same with a larger budget.
+    pub fn extended(&self, more: &More) -> Result<Self, NotCounted> {
+        let Budget { time, gpu_hours } = self.budget;
+        let wrong = |unknown: &'static str| {
+            let known = [("`--trials`", self.trials.is_some()), ("`--time`", time.is_some())];
+            let known = known.into_iter().chain([("`--gpu-hours`", gpu_hours.is_some())]);
+            let known: Vec<&str> = known.filter(|known| known.1).map(|known| known.0).collect();
+            let counted = if known.is_empty() { "its grid".to_owned() } else { known.join(" and ") };
+            NotCounted { name: self.name.clone(), unknown, counted }
+        };
+        let mut spec = Self { confirm: None, ..self.clone() };
+        if let Some(more) = more.trials {
+            spec.trials = Some(self.trials.ok_or_else(|| wrong("trials"))?.saturating_add(more));
+        }
+        if let Some(more) = more.time {
+            spec.budget.time = Some(Span(time.ok_or_else(|| wrong("time"))?.0.saturating_add(more.0)));
+        }
+        if let Some(more) = more.gpu_hours {
+            spec.budget.gpu_hours = Some(gpu_hours.ok_or_else(|| wrong("GPU hours"))? + more);
+        }
+        Ok(spec)
+    }
+}
+
 impl Budget {
     pub fn is_unlimited(&self) -> bool {
         self.gpu_hours.is_none() && self.time.is_none()

@@ -18,7 +18,12 @@ pub use rows::{AttemptRow, Batch, Change, EventRow, NewRun, OpenRun, Request, Ru
 pub use sweeps::{SweepChange, SweepRecord, SweepRequest, SweepRow, SweepState};
 
 /// Forward steps; the position of a step is the version it leads to.
-const STEPS: [&str; 3] = [include_str!("schema-1.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
+const STEPS: [&str; 4] = [
+    include_str!("schema-1.sql"),
+    include_str!("schema-2.sql"),
+    include_str!("schema-3.sql"),
+    include_str!("schema-4.sql"),
+];
 const PATIENCE: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_millis(5);
 

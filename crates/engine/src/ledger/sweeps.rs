@@ -3,8 +3,8 @@
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 use trainyard_core::id::RunId;
-use trainyard_core::search::{End, Fate, Leg, LegRecord, Record, Told};
-use trainyard_core::spec::SweepSpec;
+use trainyard_core::search::{End, Fate, Leg, LegRecord, Record, Spent, Told};
+use trainyard_core::spec::{More, SweepSpec};
 use trainyard_core::time::Instant;
 use trainyard_core::value::Params;
 
@@ -24,6 +24,8 @@ pub struct SweepRow {
     pub reason: Option<String>,
     pub created: Instant,
     pub ended: Option<Instant>,
+    /// Trials in a row that have come to nothing.
+    pub failures: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,9 +48,7 @@ pub enum SweepRequest {
     Resume,
     /// Ends its runs, too.
     Stop,
-    Extend {
-        trials: u32,
-    },
+    Extend(More),
 }
 
 /// One thing to remember of a sweep.
@@ -91,6 +91,9 @@ pub enum SweepChange {
     Spec {
         spec: Box<SweepSpec>,
     },
+    Failures {
+        in_a_row: u32,
+    },
     RequestsUpTo {
         id: i64,
     },
@@ -101,6 +104,8 @@ pub enum SweepChange {
 pub struct SweepRecord {
     pub record: Record,
     pub runs: Vec<Option<RunId>>,
+    /// The submission each of them went with, unless it was cleaned away.
+    pub batches: Vec<Option<i64>>,
 }
 
 impl SweepState {
@@ -119,7 +124,7 @@ impl SweepState {
     }
 }
 
-const COLUMNS: &str = "id, name, spec, batches, state, reason, created, ended";
+const COLUMNS: &str = "id, name, spec, batches, state, reason, created, ended, failures";
 
 impl Ledger {
     /// Records a sweep with one submission for each of its targets; its runs come by and by.
@@ -202,14 +207,16 @@ impl Ledger {
         while let Some(row) = rows.next()? {
             trials.push((json(row, 0)?, optional(row, 1)?));
         }
-        let (mut legs, mut runs) = (Vec::new(), Vec::new());
-        let mut statement =
-            self.db.prepare_cached("SELECT body, run, result FROM legs WHERE sweep = ?1 ORDER BY number")?;
+        let (mut legs, mut runs, mut batches) = (Vec::new(), Vec::new(), Vec::new());
+        let sql = "SELECT body, run, result, (SELECT batch FROM runs WHERE id = legs.run) FROM legs
+                   WHERE sweep = ?1 ORDER BY number";
+        let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([row.id])?;
         while let Some(row) = rows.next()? {
             let run = row.get::<_, Option<String>>(1)?.map(|text| id(&text));
             legs.push(LegRecord { leg: json(row, 0)?, has_begun: run.is_some(), end: optional(row, 2)? });
             runs.push(run);
+            batches.push(row.get(3)?);
         }
         let mut told = Vec::new();
         let mut statement = self.db.prepare_cached("SELECT body FROM judgements WHERE sweep = ?1 ORDER BY number")?;
@@ -217,7 +224,8 @@ impl Ledger {
         while let Some(row) = rows.next()? {
             told.push(json(row, 0)?);
         }
-        Ok(SweepRecord { record: Record { spec: row.spec.clone(), trials, legs, told }, runs })
+        let record = Record { spec: row.spec.clone(), trials, legs, told, failures: row.failures };
+        Ok(SweepRecord { record, runs, batches })
     }
 
     /// Which sweep and which leg of it a run is.
@@ -225,6 +233,16 @@ impl Ledger {
         let sql = "SELECT sweep, number FROM legs WHERE run = ?1";
         let find = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
         Ok(self.db.prepare_cached(sql)?.query_row([run.0.simple().to_string()], find).optional()?)
+    }
+
+    /// What a sweep whose runs have so many GPUs has used of its budget.
+    pub fn spent_by_sweep(&self, row: &SweepRow, gpus: f64, now: Instant) -> Result<Spent, LedgerError> {
+        if row.spec.budget.is_unlimited() {
+            return Ok(Spent::default());
+        }
+        let running = if row.spec.budget.gpu_hours.is_some() { self.seconds_of_sweep(row.id, now)? } else { 0.0 };
+        let seconds = now.since(row.created).as_duration().as_secs_f64();
+        Ok(Spent { seconds, gpu_hours: running * gpus / 3600.0 })
     }
 
     /// Seconds that its runs have been running, all together.
@@ -273,6 +291,10 @@ pub(super) fn apply(tx: &Transaction<'_>, sweep: i64, change: &SweepChange) -> R
             let sql = "UPDATE sweeps SET spec = ?2 WHERE id = ?1";
             tx.prepare_cached(sql)?.execute(params![sweep, serde_json::to_string(spec)?])?;
         }
+        SweepChange::Failures { in_a_row } => {
+            let sql = "UPDATE sweeps SET failures = ?2 WHERE id = ?1";
+            tx.prepare_cached(sql)?.execute(params![sweep, in_a_row])?;
+        }
         SweepChange::RequestsUpTo { id } => {
             let sql = "DELETE FROM sweep_requests WHERE sweep = ?1 AND id <= ?2";
             tx.prepare_cached(sql)?.execute(params![sweep, id])?;
@@ -292,5 +314,6 @@ fn sweep_row(row: &Row<'_>) -> Result<SweepRow, LedgerError> {
         reason: row.get(5)?,
         created: Instant(row.get(6)?),
         ended: row.get::<_, Option<i64>>(7)?.map(Instant),
+        failures: row.get(8)?,
     })
 }

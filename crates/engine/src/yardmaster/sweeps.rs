@@ -9,6 +9,7 @@ use trainyard_agent::order::Point;
 use trainyard_core::id::RunId;
 use trainyard_core::run::{Event, Outcome as RunOutcome, Policy, Run, State};
 use trainyard_core::search::{Deed, Leg, Outcome, Phase, Report, Role, Spent, Sweep};
+use trainyard_core::spec::More;
 use trainyard_core::time::Instant;
 
 use super::keep::Keep;
@@ -94,7 +95,7 @@ impl Sweeps {
 
 impl Going {
     fn restore(ledger: &Ledger, keep: &mut Keep, row: SweepRow) -> Result<Self, LedgerError> {
-        let SweepRecord { record, runs } = ledger.sweep_record(&row)?;
+        let SweepRecord { record, runs, batches: placed } = ledger.sweep_record(&row)?;
         let sweep = Sweep::restore(record).map_err(|error| LedgerError::Sweep { name: row.name.clone(), error })?;
         let batches: Vec<(i64, Rc<Batch>)> =
             row.batches.iter().map(|id| Ok((*id, keep.batch(ledger, *id)?))).collect::<Result<_, LedgerError>>()?;
@@ -106,27 +107,27 @@ impl Going {
                 going.legs.insert(run, leg);
             }
         }
+        let place = |batch: Option<i64>| going.row.batches.iter().position(|known| Some(*known) == batch);
+        going.placed = (0u32..).zip(placed).filter_map(|(leg, batch)| Some((leg, place(batch)?))).collect();
         going.catch_up(ledger)?;
         going.sweep.sentenced().into_iter().for_each(|leg| going.stop(leg, keep, trainyard_agent::disk::now()));
         Ok(going)
     }
 
-    /// Runs may have ended, or reported, while nobody listened.
+    /// Runs may have ended, or reported, while nobody listened. First who goes on: others may begin where they are.
     fn catch_up(&mut self, ledger: &Ledger) -> Result<(), LedgerError> {
-        let open: Vec<u32> = self.sweep.open().collect();
-        for leg in open {
-            let Some(row) = self.runs.get(&leg).map(|run| ledger.run(*run)).transpose()?.flatten() else {
+        let mut ended = Vec::new();
+        for leg in self.sweep.open().collect::<Vec<_>>() {
+            match self.runs.get(&leg).map(|run| ledger.run(*run)).transpose()?.flatten() {
+                Some(row) if row.run.state.has_ended() => {
+                    ended.push((leg, outcome(&row.run.state), reports(&row.course)));
+                }
+                Some(row) => self.sweep.course(leg, &reports(&row.course)),
                 // Cleaned away.
-                self.sweep.ended(leg, Outcome::Cancelled, &[]);
-                continue;
-            };
-            self.placed.extend(self.row.batches.iter().position(|batch| *batch == row.batch).map(|place| (leg, place)));
-            if row.run.state.has_ended() {
-                self.sweep.ended(leg, outcome(&row.run.state), &reports(&row.course));
-            } else {
-                self.sweep.course(leg, &reports(&row.course));
+                None => ended.push((leg, Outcome::Cancelled, Vec::new())),
             }
         }
+        ended.iter().for_each(|(leg, outcome, course)| self.sweep.ended(*leg, *outcome, course));
         Ok(())
     }
 
@@ -141,17 +142,24 @@ impl Going {
                 open.into_iter().for_each(|leg| self.stop(leg, keep, now));
                 self.enter(SweepState::Stopped, Some("stopped by hand".to_owned()), keep, now);
             }
-            SweepRequest::Extend { trials } => {
-                let mut spec = self.sweep.spec().clone();
-                spec.trials = Some(spec.trials.unwrap_or(0).saturating_add(*trials));
-                self.row.spec = spec.clone();
-                let change = SweepChange::Spec { spec: Box::new(spec.clone()) };
-                keep.changes.push(Change::Sweep { sweep: self.row.id, change });
-                self.sweep.extend(spec);
-                self.enter(SweepState::Going, None, keep, now);
-            }
+            SweepRequest::Extend(more) => self.extend(more, keep, now),
             SweepRequest::Pause | SweepRequest::Resume | SweepRequest::Stop => {}
         }
+    }
+
+    /// The command has made sure that it can be.
+    fn extend(&mut self, more: &More, keep: &mut Keep, now: Instant) {
+        let mut before = self.sweep.spec().clone();
+        if more.time.is_some() {
+            // Time that went by after its end was nobody's.
+            before.budget.time = before.budget.time.map(|time| time.max(now.since(self.row.created)));
+        }
+        let Ok(spec) = before.extended(more) else { return };
+        self.row.spec.clone_from(&spec);
+        let change = SweepChange::Spec { spec: Box::new(spec.clone()) };
+        keep.changes.push(Change::Sweep { sweep: self.row.id, change });
+        self.sweep.extend(spec);
+        self.enter(SweepState::Going, None, keep, now);
     }
 
     fn enter(&mut self, state: SweepState, reason: Option<String>, keep: &mut Keep, now: Instant) {
@@ -190,14 +198,8 @@ impl Going {
     }
 
     fn spent(&self, ledger: &Ledger, now: Instant) -> Result<Spent, LedgerError> {
-        let budget = &self.sweep.spec().budget;
-        if budget.is_unlimited() {
-            return Ok(Spent::default());
-        }
         let gpus = self.batches.first().map_or(0.0, |(_, batch)| batch.job.total_gpus().as_f64());
-        let running = if budget.gpu_hours.is_some() { ledger.seconds_of_sweep(self.row.id, now)? } else { 0.0 };
-        let seconds = now.since(self.row.created).as_duration().as_secs_f64();
-        Ok(Spent { seconds, gpu_hours: running * gpus / 3600.0 })
+        ledger.spent_by_sweep(&self.row, gpus, now)
     }
 
     fn record(&mut self, keep: &mut Keep, now: Instant) -> bool {
@@ -209,6 +211,7 @@ impl Going {
                 Deed::Await { leg, what } => SweepChange::Await { leg, what },
                 Deed::Ended { leg, end } => SweepChange::Ended { leg, end },
                 Deed::Told { number, what } => SweepChange::Told { number, what },
+                Deed::Failures { in_a_row } => SweepChange::Failures { in_a_row },
                 Deed::Confirm { .. } => SweepChange::Spec { spec: Box::new(self.sweep.spec().clone()) },
                 Deed::Begin { leg } => {
                     let Some(change) = self.begin(leg, keep, now) else { continue };

@@ -9,16 +9,22 @@ use crate::search::race::{Race, Results};
 impl Sweep {
     /// How many runs confirm, once the search is over.
     pub(super) fn confirming_runs(&self, spent: Spent) -> u32 {
-        match (self.spec.trials, self.grid) {
-            (Some(trials), _) => trials.saturating_sub(search_share(&self.spec, trials)),
-            (None, Some(grid)) => (f64::from(grid) * CONFIRM_SHARE / (1.0 - CONFIRM_SHARE)).ceil() as u32,
-            // As many as the rest of the budget has room for, going by what the search took.
-            (None, None) => {
-                let used = self.used(spent).max(1e-9);
-                let each = used / (self.legs.len().max(1)) as f64;
-                ((1.0 - used).max(0.0) / each).floor() as u32
-            }
-        }
+        let counted = match (self.spec.trials, self.grid) {
+            (Some(trials), _) => Some(trials.saturating_sub(search_share(&self.spec, trials))),
+            (None, Some(grid)) => Some((f64::from(grid) * CONFIRM_SHARE / (1.0 - CONFIRM_SHARE)).ceil() as u32),
+            (None, None) => None,
+        };
+        let already = u32::try_from(self.confirmed().len()).unwrap_or(u32::MAX);
+        let room = (!self.spec.budget.is_unlimited()).then(|| self.room(spent).saturating_add(already));
+        counted.into_iter().chain(room).min().unwrap_or(0)
+    }
+
+    /// As many runs as the rest of the budget has room for, going by what those so far took.
+    fn room(&self, spent: Spent) -> u32 {
+        let used = self.used(spent).max(1e-9);
+        let each = used / (self.legs.len().max(1)) as f64;
+        // The room for a whole run may be short of it by a rounding.
+        ((1.0 - used).max(0.0) / each + 1e-6).floor() as u32
     }
 
     pub(super) fn race(&self) -> Option<Race> {

@@ -14,11 +14,15 @@ impl Sweep {
         if self.failed_in_a_row >= self.spec.give_up {
             return None;
         }
-        if let Some(leg) = self.waiting.pop_front() {
+        if let Some(leg) = self.next_waiting() {
             return Some(leg);
         }
-        if let Some(leg) = self.promoted(Outlook::More) {
-            return Some(self.plan(leg));
+        while let Some(leg) = self.promoted(Outlook::More) {
+            let leg = self.plan(leg);
+            if !self.is_ahead(leg) {
+                return Some(leg);
+            }
+            self.waiting.push_back(leg);
         }
         while self.is_searching(spent) {
             if let Some(leg) = self.try_next() {
@@ -43,6 +47,18 @@ impl Sweep {
         let params = self.params_of(trial)?;
         let seed = FRESH_SEEDS + u64::from(index);
         Some(self.plan(Leg { trial, role: Role::Confirm { index }, seed, params, from: None, lost: 0 }))
+    }
+
+    fn next_waiting(&mut self) -> Option<u32> {
+        let place = self.waiting.iter().position(|leg| !self.is_ahead(*leg))?;
+        self.waiting.remove(place)
+    }
+
+    /// Whether it goes on from a leg of its own trial that is still about to end.
+    fn is_ahead(&self, leg: u32) -> bool {
+        let Some(leg) = self.leg(leg) else { return false };
+        let own = |from: &u32| self.leg(*from).is_some_and(|from| from.trial == leg.trial);
+        leg.from.filter(own).is_some_and(|from| self.open.contains(&from))
     }
 
     /// A new configuration; `None` if its derived values or constraints do not work out, which counts as a failure.

@@ -1,6 +1,6 @@
 //! A sweep from what was recorded of it.
 
-use super::{End, Leg, LegState, Sentence, Sweep, Told};
+use super::{End, Leg, LegState, Role, Sentence, Sweep, Told};
 use crate::search::history::{Fate, Report, Trial};
 use crate::search::scheduler::Verdict;
 use crate::space::SpaceError;
@@ -14,6 +14,8 @@ pub struct Record {
     pub trials: Vec<(Params, Option<Fate>)>,
     pub legs: Vec<LegRecord>,
     pub told: Vec<Told>,
+    /// Trials in a row that have come to nothing.
+    pub failures: u32,
 }
 
 #[derive(Debug, Clone)]
@@ -49,7 +51,7 @@ impl Sweep {
             sweep.sentence(what, verdict);
         }
         sweep.told = u32::try_from(record.told.len()).unwrap_or(u32::MAX);
-        sweep.failed_in_a_row = sweep.failures();
+        sweep.failed_in_a_row = record.failures;
         Ok(sweep)
     }
 
@@ -65,14 +67,12 @@ impl Sweep {
         };
     }
 
-    /// Legs that the scheduler has ended but whose runs may not know yet.
+    /// Legs that were ended by the scheduler or by another seed, but whose runs may not know yet.
     pub fn sentenced(&self) -> Vec<u32> {
-        let sentenced = |leg: &u32| self.legs.get(*leg as usize).is_some_and(|state| state.sentence.is_some());
+        let sentenced = |leg: &u32| {
+            let spared = |leg: &Leg| matches!(leg.role, Role::Repeat { .. }) && !self.is_pending(leg.trial);
+            self.legs.get(*leg as usize).is_some_and(|state| state.sentence.is_some() || spared(&state.leg))
+        };
         self.open.iter().copied().filter(sentenced).collect()
-    }
-
-    fn failures(&self) -> u32 {
-        let ended = self.trials.iter().rev().filter(|trial| !matches!(trial.fate, Fate::Pending | Fate::Lost));
-        u32::try_from(ended.take_while(|trial| trial.fate == Fate::Failed).count()).unwrap_or(u32::MAX)
     }
 }

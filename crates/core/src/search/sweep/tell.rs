@@ -18,7 +18,7 @@ pub enum Outcome {
     Failed,
     /// With its machine.
     Lost,
-    /// At its time limit: what it reached until then counts.
+    /// At its time limit, for good: what it reached until then counts as its end.
     OutOfTime,
     Cancelled,
 }
@@ -122,11 +122,12 @@ impl Sweep {
         let value = self.value(leg);
         let step = self.last_step(leg);
         let end = match (outcome, sentence) {
-            (Outcome::Succeeded, _) => value.map_or(End::Failed, |value| End::Done { value }),
+            (Outcome::Succeeded, _) | (Outcome::OutOfTime, None) => {
+                value.map_or(End::Failed, |value| End::Done { value })
+            }
             (_, Some(Sentence::Stop)) => value.map_or(End::Failed, |value| End::Stopped { value, step }),
             (_, Some(Sentence::Pause)) => value.map_or(End::Failed, |value| End::Paused { value, step }),
             (_, Some(Sentence::Replace { leader, params })) => return self.replace(leg, &what, leader, params, value),
-            (Outcome::OutOfTime, None) => value.map_or(End::Failed, |value| End::Stopped { value, step }),
             (Outcome::Failed, None) => End::Failed,
             (Outcome::Lost, None) => End::Lost,
             (Outcome::Cancelled, None) => End::Withdrawn,
@@ -135,7 +136,7 @@ impl Sweep {
         self.follow(leg, &what, end);
     }
 
-    fn close(&mut self, leg: u32, end: End) {
+    pub(super) fn close(&mut self, leg: u32, end: End) {
         self.open.remove(&leg);
         if let Some(state) = self.legs.get_mut(leg as usize) {
             state.end = Some(end);
@@ -161,9 +162,14 @@ impl Sweep {
     }
 
     fn follow(&mut self, leg: u32, what: &Leg, end: End) {
+        let is_confirming = matches!(what.role, Role::Confirm { .. });
+        if !is_confirming && !self.is_pending(what.trial) {
+            // Another seed has decided it.
+            return;
+        }
         if end == End::Lost && what.lost < self.spec.retries {
-            // On from its own checkpoint, if it left one.
-            let again = self.plan(Leg { from: Some(leg), lost: what.lost + 1, ..what.clone() });
+            let from = self.origin(leg, what);
+            let again = self.plan(Leg { from: Some(from), lost: what.lost + 1, ..what.clone() });
             self.waiting.push_back(again);
             return;
         }
@@ -172,13 +178,21 @@ impl Sweep {
         }
         match (what.role, end) {
             (Role::Confirm { .. }, _) => {}
-            (_, End::Lost | End::Withdrawn) => self.settle(what.trial, Fate::Lost),
+            (_, End::Lost) => {
+                // Machines that keep getting lost would use up the budget for nothing.
+                self.count_failures(self.failed_in_a_row + 1);
+                self.settle(what.trial, Fate::Lost);
+            }
+            (_, End::Withdrawn) => self.settle(what.trial, Fate::Lost),
             (
                 Role::Search,
                 End::Stopped { value, step } | End::Paused { value, step } | End::Replaced { value, step },
             ) => {
                 self.keep_report(what.trial, Report { step, value });
-                self.settle(what.trial, Fate::Stopped { value });
+                // It may have been promoted before its run has come to its end.
+                if self.last_leg(what.trial).is_none_or(|(last, _)| last == leg) {
+                    self.settle(what.trial, Fate::Stopped { value });
+                }
             }
             (Role::Search, End::Done { value }) => match self.spec.repeats {
                 Repeats::Each(repeats) if repeats > 1 => self.repeat(what, repeats, value),
@@ -219,9 +233,6 @@ impl Sweep {
     /// All seeds of a configuration have ended: one number stands for them.
     fn gather(&mut self, trial: u32) {
         let Repeats::Each(repeats) = self.spec.repeats else { return };
-        if self.trials.get(trial as usize).is_none_or(|trial| trial.fate != Fate::Pending) {
-            return;
-        }
         let values = self.values_of(trial);
         if values.len() >= repeats as usize
             && let Some(value) = aggregate(&values, self.spec.aggregate)
@@ -253,12 +264,15 @@ impl Sweep {
     fn replace(&mut self, leg: u32, what: &Leg, leader: u32, sampled: Params, value: Option<f64>) {
         let end = value.map_or(End::Failed, |value| End::Replaced { value, step: self.last_step(leg) });
         self.close(leg, end);
-        let Some((from, _)) = self.last_leg(leader) else { return };
-        let Ok(params) = self.space.complete(&sampled) else { return };
-        if let Some(trial) = self.trials.get_mut(what.trial as usize) {
-            trial.params.clone_from(&sampled);
+        // A copy that cannot be made leaves the trial as it is: it goes on by itself.
+        let copy = self.leader_leg(leader).zip(self.space.complete(&sampled).ok());
+        if copy.is_some() {
+            if let Some(trial) = self.trials.get_mut(what.trial as usize) {
+                trial.params.clone_from(&sampled);
+            }
+            self.deeds.push(Deed::Try { trial: what.trial, params: sampled });
         }
-        self.deeds.push(Deed::Try { trial: what.trial, params: sampled });
+        let (from, params) = copy.unwrap_or_else(|| (leg, what.params.clone()));
         let next = self.plan(Leg { params, from: Some(from), lost: 0, ..what.clone() });
         self.waiting.push_back(next);
     }
