@@ -140,7 +140,9 @@ impl Study {
                 Deed::Await { leg, what } => SweepChange::Await { leg, what },
                 Deed::Ended { leg, end } => SweepChange::Ended { leg, end },
                 Deed::Begin { leg } => self.run(leg, self.sweep.leg(leg).unwrap()),
-                Deed::Told { .. } | Deed::Stop { .. } | Deed::Confirm { .. } => unreachable!("no scheduler, no race"),
+                Deed::Told { .. } | Deed::Stop { .. } | Deed::Confirm { .. } | Deed::Failures { .. } => {
+                    unreachable!("no scheduler, no race, no failures")
+                }
             };
             changes.push(Change::Sweep { sweep: self.id, change });
         }
