@@ -18,7 +18,7 @@ use crate::depot::Depot;
 use crate::disk::{Durability, now, read_json, replace, replace_json};
 use crate::order::Secrets;
 use crate::parcel::is_id;
-use crate::program::{run_limited, run_limited_with};
+use crate::program::{run_limited, run_limited_without};
 
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,7 +158,8 @@ pub fn find(name: &str) -> io::Result<Option<u32>> {
 }
 
 fn submit(script: &Path, secrets: &Secrets) -> io::Result<Posted> {
-    let output = match run_limited_with(&slurm::submit(&script.to_string_lossy()), &secrets.0, PATIENCE) {
+    let argv = slurm::submit(&script.to_string_lossy());
+    let output = match run_limited_without(&argv, &slurm::UNSET, &secrets.0, PATIENCE) {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(Posted::Unsure { why: error.to_string() }),
         ran => ran?,
     };
