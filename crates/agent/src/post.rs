@@ -116,7 +116,7 @@ impl Posted {
 /// False when somebody began before. The file is on the disk, name and contents, when this returns; one that is torn
 /// by a power cut shows that `sbatch` was not called, or will be found out like any other.
 fn begin(parcel: &Path, text: &[u8]) -> io::Result<bool> {
-    let mut file = match File::options().write(true).create_new(true).open(parcel) {
+    let mut file = match fs_err::OpenOptions::new().write(true).create_new(true).open(parcel) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
         opened => opened?,
     };
