@@ -86,6 +86,14 @@ impl Parcel {
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{} is gone or damaged", path.display())))
     }
 
+    /// The batch script, of a parcel that has one.
+    pub(crate) fn script(&self) -> Option<&str> {
+        match &self.scheduler {
+            Scheduler::Slurm { script, .. } => Some(script.as_str()),
+            Scheduler::Ray { .. } | Scheduler::Host { .. } => None,
+        }
+    }
+
     pub fn group(&self, index: u32) -> &[Member] {
         self.groups.get(index as usize).map_or(&[], Vec::as_slice)
     }

@@ -18,7 +18,7 @@ use crate::depot::Depot;
 use crate::disk::{Durability, now, read_json, replace, replace_json};
 use crate::order::Secrets;
 use crate::parcel::is_id;
-use crate::program::{run_limited, run_limited_with};
+use crate::program::{run_limited, run_limited_without};
 
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,7 +116,7 @@ impl Posted {
 /// False when somebody began before. The file is on the disk, name and contents, when this returns; one that is torn
 /// by a power cut shows that `sbatch` was not called, or will be found out like any other.
 fn begin(parcel: &Path, text: &[u8]) -> io::Result<bool> {
-    let mut file = match File::options().write(true).create_new(true).open(parcel) {
+    let mut file = match fs_err::OpenOptions::new().write(true).create_new(true).open(parcel) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
         opened => opened?,
     };
@@ -158,7 +158,8 @@ pub fn find(name: &str) -> io::Result<Option<u32>> {
 }
 
 fn submit(script: &Path, secrets: &Secrets) -> io::Result<Posted> {
-    let output = match run_limited_with(&slurm::submit(&script.to_string_lossy()), &secrets.0, PATIENCE) {
+    let argv = slurm::submit(&script.to_string_lossy());
+    let output = match run_limited_without(&argv, &slurm::UNSET, &secrets.0, PATIENCE) {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(Posted::Unsure { why: error.to_string() }),
         ran => ran?,
     };

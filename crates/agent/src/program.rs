@@ -22,6 +22,8 @@ const SOON: Duration = Duration::from_millis(1);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call<'a> {
     pub(crate) argv: &'a [String],
+    /// Of what we have ourselves, it does not get these.
+    pub(crate) without: &'a [&'a str],
     /// More than we have ourselves.
     pub(crate) env: &'a BTreeMap<String, String>,
     pub(crate) input: &'a [u8],
@@ -63,7 +65,18 @@ pub fn run_limited(argv: &[String], limit: Duration) -> io::Result<Output> {
 
 /// The same with more in its environment.
 pub fn run_limited_with(argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> io::Result<Output> {
-    let Ran { ending, stdout, stderr, .. } = run(&Call { argv, env, input: &[], limit, group: Group::Ours }, None)?;
+    run_limited_without(argv, &[], env, limit)
+}
+
+/// The same with less in its environment too.
+pub(crate) fn run_limited_without(
+    argv: &[String],
+    without: &[&str],
+    env: &BTreeMap<String, String>,
+    limit: Duration,
+) -> io::Result<Output> {
+    let call = Call { argv, without, env, input: &[], limit, group: Group::Ours };
+    let Ran { ending, stdout, stderr, .. } = run(&call, None)?;
     let program = argv.first().map_or("", String::as_str);
     match ending {
         Ending::Ended(status) => Ok(Output { status, stdout, stderr }),
@@ -98,7 +111,11 @@ fn start(call: &Call<'_>) -> io::Result<Child> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "an empty command"));
     };
     let mut command = Command::new(program);
-    command.args(arguments).envs(call.env);
+    command.args(arguments);
+    for name in call.without {
+        command.env_remove(name);
+    }
+    command.envs(call.env);
     if call.group == Group::Own {
         command.process_group(0);
     }

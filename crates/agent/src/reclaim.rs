@@ -136,8 +136,8 @@ impl<'a> Survey<'a> {
         match read_json::<Parcel>(&file) {
             Some(parcel) if self.is_over(&folder, &parcel) => self.leaving.push(folder),
             Some(parcel) => self.staying.push((folder, parcel)),
-            None if file.exists() => self.blind = true,
-            // Nothing was ever sent with it.
+            None if file.exists() && !is_torn(&file) => self.blind = true,
+            // Nothing was ever submitted with it.
             None if is_old_at(&folder) => self.leaving.push(folder),
             None => {}
         }
@@ -220,7 +220,9 @@ impl<'a> Survey<'a> {
     /// Agents that no script names and nobody runs on this machine.
     fn unused_agents(&self) -> Vec<PathBuf> {
         let read = |(folder, _): &(PathBuf, Parcel)| std::fs::read_to_string(folder.join("job.sh")).ok();
-        let scripts: Vec<String> = self.staying.iter().filter_map(read).collect();
+        let said = |(_, parcel): &(PathBuf, Parcel)| parcel.script().map(str::to_owned);
+        let scripts: Vec<String> =
+            self.staying.iter().filter_map(read).chain(self.staying.iter().filter_map(said)).collect();
         let running: BTreeSet<PathBuf> = entries(Path::new("/proc"))
             .unwrap_or_default()
             .iter()
@@ -293,6 +295,12 @@ fn is_at_work(folder: &RunFolder) -> bool {
     let Some(attempt) = state.run.state.attempt() else { return false };
     let sign = folder.attempt(attempt).last_sign().and_then(|at| at.elapsed().ok());
     !state.run.state.has_ended() && sign.is_some_and(|age| age < LATELY)
+}
+
+/// A power cut ended it before it was whole, and so before anything was submitted; see [`crate::post`]. What is whole and
+/// cannot be read is of another yard.
+fn is_torn(file: &Path) -> bool {
+    std::fs::read(file).is_ok_and(|text| serde_json::from_slice::<serde::de::IgnoredAny>(&text).is_err())
 }
 
 fn removed(parcel: &Path) -> BTreeSet<RunId> {

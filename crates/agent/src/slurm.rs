@@ -1,7 +1,9 @@
 //! A SLURM job, seen from inside.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
+use std::process::Output;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +14,7 @@ use trainyard_core::time::{Instant, Span};
 use crate::disk::{Durability, now, read_json, replace, replace_json};
 use crate::lessor::Lessor;
 use crate::order::{Lease, Told};
-use crate::program::run_limited;
+use crate::program::{run_limited, run_limited_without};
 
 /// A controller that does not answer makes its clients wait for some ten seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -63,7 +65,8 @@ impl Slurm {
     }
 
     fn succeed(&self, own: Task) -> io::Result<u32> {
-        let text = ask(&slurm::successor(&self.script()?, own))?;
+        let argv = slurm::successor(&self.script()?, own);
+        let text = answer(run_limited_without(&argv, &slurm::UNSET, &BTreeMap::new(), PATIENCE)?)?;
         slurm::parse_submitted(&text).ok_or_else(|| io::Error::other(format!("sbatch gave no job number: {text}")))
     }
 
@@ -136,7 +139,10 @@ fn variable(name: &str) -> Option<String> {
 
 /// What the command printed, or what it complained about.
 fn ask(argv: &[String]) -> io::Result<String> {
-    let output = run_limited(argv, PATIENCE)?;
+    answer(run_limited(argv, PATIENCE)?)
+}
+
+fn answer(output: Output) -> io::Result<String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

@@ -120,7 +120,7 @@ impl Server<'_> {
                 body.by_ref().take(INPUT_MOST).read_to_end(&mut given)?;
                 body.skip()?;
                 let limit = Duration::from_millis(milliseconds);
-                let call = Call { argv: &argv, env: &env, input: &given, limit, group: Group::Own };
+                let call = Call { argv: &argv, without: &[], env: &env, input: &given, limit, group: Group::Own };
                 let ran = program::run(&call, self.peer)?;
                 let (stdout, stderr) = (ran.stdout.len() as u64, ran.stderr.len() as u64);
                 let head = Answer::Ran { status: status(ran.ending, &argv), stdout, stderr, cut: ran.cut };

@@ -121,6 +121,23 @@ fn only_what_nobody_refers_to_goes() {
     assert_eq!(planned, gone);
 }
 
+#[test]
+fn a_parcel_that_a_power_cut_tore_goes_and_one_of_another_yard_stays() {
+    let place = Place::new();
+    place.write("parcels/y1/parcel.json", "{\"id\":\"y1\",\"job\":{\"na");
+    place.write("parcels/y2/parcel.json", "");
+    place.write("blobs/ab/unused", "12345");
+    place.age();
+    let mut gone = place.plan(&[], &[]);
+    gone.sort();
+    assert_eq!(gone, ["Blobs obs", "Parcel y1", "Parcel y2"]);
+    place.write("parcels/y3/parcel.json", "{\"of\":\"next year\"}");
+    place.age();
+    let mut gone = place.plan(&[], &[]);
+    gone.sort();
+    assert_eq!(gone, ["Parcel y1", "Parcel y2"], "what it needs is not known");
+}
+
 fn image(letter: char) -> ImageName {
     ImageName::parse(&format!("{}.sif", digest(letter).0)).unwrap()
 }

@@ -165,14 +165,15 @@ fn an_unreachable_site_is_told_and_nothing_is_recorded() {
     assert_eq!(ran.exit, 0, "{ran:?}");
 }
 
-/// A disk of 24 MB for everybody; it goes with the value.
+/// A disk for everybody; it goes with the value.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    fn on(folder: PathBuf) -> Self {
+    fn on(folder: PathBuf, megabytes: u32) -> Self {
         std::fs::create_dir_all(&folder).expect("a folder");
-        let options = ["-t", "tmpfs", "-o", "size=24m,mode=1777", "tmpfs"];
-        let mounted = Command::new("mount").args(options).arg(&folder).status().expect("mount");
+        let options = format!("size={megabytes}m,mode=1777");
+        let words = ["-t", "tmpfs", "-o", &options, "tmpfs"];
+        let mounted = Command::new("mount").args(words).arg(&folder).status().expect("mount");
         assert!(mounted.success(), "only root can mount");
         Self(folder)
     }
@@ -184,11 +185,39 @@ impl Drop for SmallDisk {
     }
 }
 
-#[test]
-fn a_site_without_space_is_told_before_anything_is_recorded() {
+fn open_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("to be open");
-    let disk = SmallDisk::on(folder.path().join("disk"));
+    folder
+}
+
+#[test]
+fn a_site_that_runs_out_of_space_gets_its_runs_when_there_is_some() {
+    let folder = open_folder();
+    let disk = SmallDisk::on(folder.path().join("disk"), 1024);
+    let site = Site::with_depot(Slurm::shared(), MARKING, "", Some(disk.0.join("depot")));
+    let first = site.run(&["run", "mark", "--on", "euler"]);
+    assert_eq!(first.exit, 0, "{first:?}");
+    // The code is there, so the next run is recorded; but its parcel has no place.
+    let filler = disk.0.join("filler");
+    let mut open = std::fs::File::create(&filler).expect("a file");
+    let full = std::iter::repeat_with(|| std::io::Write::write_all(&mut open, &[0; 4096])).find_map(Result::err);
+    assert_eq!(full.map(|error| error.kind()), Some(std::io::ErrorKind::StorageFull));
+    let second = site.run(&["run", "mark", "--on", "euler", "--name", "later", "--detach"]);
+    assert_eq!(second.exit, 0, "{second:?}");
+    let listed = site.run(&["ps"]);
+    assert!(listed.stdout.contains("submitted yet"), "{listed:?}");
+    assert!(listed.stdout.contains("No space left on device"), "{listed:?}");
+    assert_eq!(site.show("later")["state"], "starting");
+    assert_eq!(site.jobs_of("mark").len(), 1, "nothing was submitted");
+    std::fs::remove_file(filler).expect("to make room");
+    all_executed_once(&site, Duration::from_secs(120));
+}
+
+#[test]
+fn a_site_without_space_is_told_before_anything_is_recorded() {
+    let folder = open_folder();
+    let disk = SmallDisk::on(folder.path().join("disk"), 24);
     let site = Site::with_depot(Slurm::shared(), MARKING, "", Some(disk.0.join("depot")));
     let mut numbers = Numbers(3);
     site.write("data.txt", &numbers.text(4_000_000));

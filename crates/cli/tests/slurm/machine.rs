@@ -17,10 +17,14 @@ const KEY: &str = "[jobs.key]\ncommand = ['sh', '-c', 'printf %s \"$API_KEY\" | 
 
 /// A laptop that knows the machine under the name `box`.
 fn laptop(login: &Login<'_>, jobs: &str, target: &str) -> Yard {
+    laptop_with(env!("CARGO_BIN_EXE_yard"), login, jobs, target)
+}
+
+fn laptop_with(program: &str, login: &Login<'_>, jobs: &str, target: &str) -> Yard {
     let (host, depot) = (login.host(), depot(login));
     let depot = depot.display();
     let file = format!("{jobs}\n[targets.box]\nkind = \"ssh\"\nhost = \"{host}\"\ndepot = \"{depot}\"\n{target}\n");
-    let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &file);
+    let mut yard = Yard::new(program, &file);
     yard.set("YARD_SSH", &login.ssh_command());
     yard.set("YARD_PACE", "300");
     yard.hide(login.home());
@@ -246,6 +250,35 @@ fn a_machine_without_bash_will_do() {
     let ran = yard.run(&["run", "plain", "--on", "box"]);
     assert_eq!(ran.exit, 0, "{ran:?}");
     assert_eq!(yard.run(&["logs", "plain"]).stdout, "hello\nnone\n");
+}
+
+#[test]
+fn laptops_with_different_builds_share_a_machine_in_peace() {
+    let login = Login::start(None);
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("yard");
+    std::fs::copy(env!("CARGO_BIN_EXE_yard"), &program).unwrap();
+    // One that does the same and is another file.
+    std::io::Write::write_all(&mut std::fs::File::options().append(true).open(&program).unwrap(), b"x").unwrap();
+    let target = "cpus = 4\n";
+    let old = laptop(&login, GATED, target);
+    let new = laptop_with(program.to_str().unwrap(), &login, GATED, target);
+    start(&old, &["gated", "--name", "first"]);
+    old.wait_for("first", "running");
+    start(&new, &["gated", "--name", "second"]);
+    new.wait_for("second", "running");
+    assert_eq!(std::fs::read_dir(depot(&login).join("bin")).unwrap().count(), 2, "two builds are there");
+    let serves = yardmaster_there(&login);
+    for _ in 0..3 {
+        for (yard, run) in [(&old, "first"), (&new, "second")] {
+            let before = yard.show(run)["site"]["seen"].clone();
+            eventually("another look", || (yard.show(run)["site"]["seen"] != before).then_some(()));
+        }
+        assert_eq!(yardmaster_there(&login), serves, "the newer one serves both");
+    }
+    open_gate(&login);
+    old.wait_for("first", "succeeded");
+    new.wait_for("second", "succeeded");
 }
 
 /// The codec of the only image in the depot, as its squashfs says it.

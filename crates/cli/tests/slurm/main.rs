@@ -1,6 +1,7 @@
 //! Laptop → jump host → login node → SLURM, all of them real, as an unprivileged user.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod across;
 mod books;
 mod bringing;
 mod cleaning;
@@ -12,7 +13,6 @@ mod images;
 mod journey;
 mod machine;
 mod quoting;
-mod resume;
 mod scratch;
 mod secrets;
 mod seeds;

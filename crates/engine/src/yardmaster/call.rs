@@ -35,12 +35,31 @@ pub struct Caller {
     stream: BufReader<UnixStream>,
 }
 
-/// Tells builds apart: a yardmaster of another build gives way to the newer program.
+/// Tells builds apart: a yardmaster gives way to a newer program, and serves older ones.
 pub(super) fn build() -> String {
     use std::os::unix::fs::MetadataExt;
     let file = std::fs::metadata("/proc/self/exe")
         .map(|data| format!("{}.{:09}.{}", data.mtime(), data.mtime_nsec(), data.size()));
     format!("{} {}", env!("CARGO_PKG_VERSION"), file.unwrap_or_default())
+}
+
+/// Whether the yardmaster of `ours` gives way to a visitor of `theirs`. An older one can use it as well: what they have
+/// to say to each other is in the ledger, and a ledger of another format they would not have opened. Were both to give
+/// way, two laptops with different builds would have one machine's yardmaster start anew at every look.
+pub(super) fn gives_way(ours: &str, theirs: &str) -> bool {
+    match (age(ours), age(theirs)) {
+        (Some(ours), Some(theirs)) => theirs > ours,
+        _ => ours != theirs,
+    }
+}
+
+/// Version, and when the file was written: at a site that is when it arrived there.
+fn age(build: &str) -> Option<(Vec<u64>, u64, u64)> {
+    let (version, file) = build.split_once(' ')?;
+    let (release, _) = version.split_once('-').unwrap_or((version, ""));
+    let version = release.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let mut written = file.split('.').map(str::parse);
+    Some((version, written.next()?.ok()?, written.next()?.ok()?))
 }
 
 impl Caller {
@@ -58,7 +77,7 @@ impl Caller {
         Err(CallError::Silent { log: home.yardmaster_log(), source: last })
     }
 
-    /// `None` when a yardmaster of another build was there and leaves.
+    /// `None` when a yardmaster of an older build was there and leaves.
     fn try_knock(home: &Home, secrets: &BTreeMap<String, String>) -> io::Result<Option<Self>> {
         let stream = UnixStream::connect(Door::of(home)?.path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -109,4 +128,24 @@ fn launch(home: &Home, start: &Start) -> io::Result<()> {
         output.read_to_string(&mut ready)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newer_build_stays() {
+        let old = "0.1.0 1794975458.391423853.22295752";
+        for newer in ["0.1.0 1794975458.391423854.1", "0.1.0 1794975459.000000001.9", "0.10.0 9.9.9", "0.2.0-rc1 1.1.1"]
+        {
+            assert!(gives_way(old, newer), "{newer}");
+            assert!(!gives_way(newer, old), "{newer}");
+        }
+        assert!(!gives_way(old, old));
+        // What cannot be compared is another.
+        assert!(gives_way(old, "0.1.0 "));
+        assert!(gives_way("0.1.0 ", old));
+        assert!(!gives_way("0.1.0 ", "0.1.0 "));
+    }
 }

@@ -97,6 +97,7 @@ impl Keep {
     pub(super) fn accepted(&mut self, run: RunId, what: &str, now: Instant) {
         let state = self.runs.get(&run).map(|active| active.open.run.state.clone());
         if let Some(State::Starting { attempt, .. }) = state {
+            self.note(run, None);
             self.happen(run, &Event::Accepted { attempt }, what, now);
         }
     }

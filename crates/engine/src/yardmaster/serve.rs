@@ -167,23 +167,23 @@ impl Yardmaster {
         }
     }
 
-    /// False when the visitor is of another build: this yardmaster makes room.
+    /// False when the visitor is of a newer build: this yardmaster makes room.
     async fn welcome(&mut self, visit: Visit) -> bool {
-        let same = visit.knock.build == super::call::build();
+        let stays = !super::call::gives_way(&super::call::build(), &visit.knock.build);
         self.keep.supply(visit.knock.secrets.keys(), now());
         self.secrets.extend(visit.knock.secrets);
-        if same {
+        if stays {
             self.take_up().await;
             self.settle().await;
             self.remote.hurry();
         }
         // A visitor that has left already needs no answer.
-        let _ = visit.answer.send(if same { Answer::Seen } else { Answer::Leaving });
-        if !same {
+        let _ = visit.answer.send(if stays { Answer::Seen } else { Answer::Leaving });
+        if !stays {
             // The answer is written by another task; let it.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        same
+        stays
     }
 
     async fn take_up(&mut self) {

@@ -84,15 +84,25 @@ impl Yardmaster {
                 }
                 None
             }
-            Err(SubmitError::Unreachable(error) | SubmitError::Unsure(error)) => {
-                if let Some(unsent) = self.unsent.get_mut(parcel) {
-                    unsent.pause = (unsent.pause * 2).min(LONGEST);
-                    unsent.next = Clock::now() + self.settings.pace.unwrap_or(unsent.pause);
-                }
-                Some(error.to_string())
-            }
+            Err(SubmitError::Unreachable(error)) => Some(self.try_again(parcel, "not submitted yet", &error)),
+            Err(SubmitError::Unsure(error)) => Some(self.try_again(parcel, "perhaps not submitted yet", &error)),
         };
         self.keep.changes.push(Change::Site { name: site, at: now(), problem });
+    }
+
+    /// A site that answers other questions says nothing of a parcel that it cannot take, so the runs do.
+    fn try_again(&mut self, parcel: &str, what: &str, error: &std::io::Error) -> String {
+        for run in self.keep.runs_of(parcel) {
+            let state = self.keep.runs.get(&run).map(|active| &active.open.run.state);
+            if matches!(state, Some(State::Starting { .. })) {
+                self.keep.note(run, Some(format!("{what}: {error}")));
+            }
+        }
+        if let Some(unsent) = self.unsent.get_mut(parcel) {
+            unsent.pause = (unsent.pause * 2).min(LONGEST);
+            unsent.next = Clock::now() + self.settings.pace.unwrap_or(unsent.pause);
+        }
+        error.to_string()
     }
 
     /// One that the site has in its queue, and that was only sent again, stays there.

@@ -28,7 +28,7 @@ pub(super) struct Knock {
 pub(super) enum Answer {
     /// The ledger has been looked at since the knock.
     Seen,
-    /// Another build: this yardmaster leaves, the caller starts its own.
+    /// A newer build: this yardmaster leaves, the caller starts its own.
     Leaving,
     /// Something in the ledger changed.
     Changed,

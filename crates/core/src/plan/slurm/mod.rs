@@ -26,6 +26,6 @@ pub use queue::{
 pub use script::{Array, Directive, PlanError, Script, Wanted};
 pub use state::{Interruption, SlurmState, StateClass};
 pub use step::{rendezvous_port, step};
-pub use submit::{requeue, submit, successor};
+pub use submit::{UNSET, requeue, submit, successor};
 pub use text::DirectiveError;
 pub use words::{Explained, Waiting, explain, waiting};

@@ -2,8 +2,8 @@
 
 use super::queue::Task;
 
-/// Personal settings that would win over the lines of our script.
-const UNSET: [&str; 32] = [
+/// Personal settings that would win over the lines of our script: `sbatch` is started without them.
+pub const UNSET: [&str; 32] = [
     "SBATCH_ACCOUNT",
     "SBATCH_ARRAY_INX",
     "SBATCH_CLUSTERS",
@@ -38,8 +38,8 @@ const UNSET: [&str; 32] = [
     "SLURM_CLUSTERS",
 ];
 
-/// Submits the script at this absolute path. [`super::parse_submitted`] reads the answer; secrets that the script
-/// names must be in the environment.
+/// Submits the script at this absolute path, in an environment without [`UNSET`]. [`super::parse_submitted`] reads the
+/// answer; secrets that the script names must be in the environment.
 pub fn submit(script: &str) -> Vec<String> {
     sbatch(&[], script)
 }
@@ -59,8 +59,7 @@ pub fn requeue(own: Task) -> Vec<String> {
 }
 
 fn sbatch(options: &[String], script: &str) -> Vec<String> {
-    let unset = UNSET.iter().flat_map(|name| ["-u", name]);
-    let words = std::iter::once("env").chain(unset).chain(["sbatch", "--parsable"]).map(str::to_owned);
+    let words = ["sbatch", "--parsable"].map(str::to_owned).into_iter();
     words.chain(options.iter().cloned()).chain([script.to_owned()]).collect()
 }
 
@@ -68,18 +67,14 @@ fn sbatch(options: &[String], script: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn ends_with(argv: &[String], end: &[&str]) -> bool {
-        argv.iter().rev().zip(end.iter().rev()).all(|(word, end)| word == end)
-    }
-
     #[test]
     fn the_same_group_goes_on() {
         let task = Task { job: 7, index: Some(3) };
-        assert!(ends_with(&submit("/p/job.sh"), &["SLURM_CLUSTERS", "sbatch", "--parsable", "/p/job.sh"]));
+        assert_eq!(submit("/p/job.sh"), ["sbatch", "--parsable", "/p/job.sh"]);
         let next = successor("/p/job.sh", task);
-        assert!(ends_with(&next, &["sbatch", "--parsable", "--dependency=afterany:7_3", "--array=3", "/p/job.sh"]));
+        assert_eq!(next, ["sbatch", "--parsable", "--dependency=afterany:7_3", "--array=3", "/p/job.sh"]);
         let next = successor("/p/job.sh", Task { job: 7, index: None });
-        assert!(ends_with(&next, &["sbatch", "--parsable", "--dependency=afterany:7", "/p/job.sh"]));
+        assert_eq!(next, ["sbatch", "--parsable", "--dependency=afterany:7", "/p/job.sh"]);
         assert_eq!(requeue(task), ["scontrol", "requeue", "7_3"]);
     }
 }
