@@ -7,6 +7,7 @@ use trainyard_core::value::Value;
 
 use super::axis::end_text;
 use super::svg::{STYLE, escaped, short};
+use crate::report::abridged;
 
 const GAP: f64 = 150.0;
 const SIDE: f64 = 130.0;
@@ -125,7 +126,7 @@ fn axis_svg(column: usize, name: &str, ticks: &[(f64, String)]) -> String {
             at - 4.0,
             at + 8.0,
             down + 4.0,
-            escaped(&short(label, LABEL))
+            escaped(&abridged(label, LABEL))
         ));
     }
     out
