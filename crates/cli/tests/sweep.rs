@@ -84,6 +84,18 @@ fn wait_for_end(yard: &Yard) -> Value {
     })
 }
 
+/// The yardmaster and all agents, once so many runs have ended.
+fn kill_all_when(yard: &Yard, ended: u64) {
+    eventually("the sweep to get on", || {
+        let shown = sweep(yard);
+        (shown["runs"]["ended"].as_u64().unwrap() >= ended || !shown["ended"].is_null()).then_some(())
+    });
+    for pid in yard.yardmasters().into_iter().chain(yard.agents()) {
+        processes::kill(pid);
+        eventually("a killed process to be gone", || (!processes::is_alive(pid)).then_some(()));
+    }
+}
+
 fn trials(shown: &Value) -> &Vec<Value> {
     shown["trials"].as_array().unwrap()
 }
@@ -137,16 +149,7 @@ fn killed_twenty_times_it_ends_as_if_nothing_had_happened() {
     let rough = yard(&[], settings);
     begin(&rough);
     for round in 1..=20 {
-        let wanted = round * 2;
-        eventually("the sweep to get on", || {
-            let shown = sweep(&rough);
-            let ended = shown["runs"]["ended"].as_u64().unwrap();
-            (ended >= wanted.min(39) || !shown["ended"].is_null()).then_some(())
-        });
-        for pid in rough.yardmasters().into_iter().chain(rough.agents()) {
-            processes::kill(pid);
-            eventually("a killed process to be gone", || (!processes::is_alive(pid)).then_some(()));
-        }
+        kill_all_when(&rough, (round * 2).min(39));
     }
     let (calm_end, rough_end) = (wait_for_end(&calm), wait_for_end(&rough));
     let params = |shown: &Value| -> Vec<Value> { trials(shown).iter().map(|trial| trial["params"].clone()).collect() };
@@ -196,14 +199,7 @@ fn an_extended_sweep_survives_a_crash() {
         let output = yard.run(&["sweep", "extend", "tune", "--trials", "+10"]);
         assert_eq!(output.exit, 0, "{output:?}");
     }
-    eventually("the extended sweep to get on", || {
-        let shown = sweep(&rough);
-        (shown["runs"]["ended"].as_u64().unwrap() > 11 || !shown["ended"].is_null()).then_some(())
-    });
-    for pid in rough.yardmasters().into_iter().chain(rough.agents()) {
-        processes::kill(pid);
-        eventually("a killed process to be gone", || (!processes::is_alive(pid)).then_some(()));
-    }
+    kill_all_when(&rough, 12);
     let (calm, rough) = (wait_for_end(&calm), wait_for_end(&rough));
     let decided = |shown: &Value| -> Vec<(Value, Value)> {
         trials(shown).iter().map(|trial| (trial["params"].clone(), trial["fate"].clone())).collect()
@@ -406,16 +402,23 @@ fn names_that_do_not_exist_are_told() {
     assert!(output.exit == 2 && output.stderr.contains("yard sweep ls"), "{output:?}");
 }
 
-/// A real training, of whose space more than half does not learn.
+/// A real training, of whose space more than half does not learn, while the yardmaster and all agents are killed again
+/// and again.
 #[test]
-fn the_cartpole_example_is_solved() {
+fn the_cartpole_example_is_solved_in_spite_of_twenty_kills() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/cartpole");
     let yard = Yard::new(PROGRAM, "");
     for file in ["trainyard.toml", "train.py"] {
-        yard.write(file, &std::fs::read_to_string(example.join(file)).unwrap());
+        let text = std::fs::read_to_string(example.join(file)).unwrap();
+        yard.write(file, &text.replace("[sweeps.tune]\n", "[sweeps.tune]\nretries = 50\n"));
     }
-    let output = yard.run(&["sweep", "tune", "--trials", "60", "--parallel", "2"]);
+    let output = yard.run(&["sweep", "tune", "--trials", "60", "--parallel", "2", "--detach"]);
     assert_eq!(output.exit, 0, "{output:?}");
+    for round in 1..=20 {
+        kill_all_when(&yard, round * 2);
+    }
+    let shown = wait_for_end(&yard);
+    assert_eq!(shown["state"], "done", "{shown}");
     let best = yard.json(&["sweep", "best", "tune"]);
     let score = &best["score"];
     assert_eq!(score["is"], "confirmed", "{best}");
@@ -424,7 +427,13 @@ fn the_cartpole_example_is_solved() {
     for name in ["lr", "noise", "population"] {
         assert!(said.contains(&format!("--{name}={}", best["params"][name])), "{said}");
     }
-    let shown = sweep(&yard);
     assert!(trials(&shown).iter().any(|trial| trial["fate"]["value"].as_f64().is_some_and(|value| value < 100.0)));
-    assert_eq!(runs(&shown).len(), 60);
+    let done = runs(&shown).into_iter().filter(|run| run["end"]["is"] == "done");
+    assert_eq!(done.count(), 60, "each run of the budget ended once");
+    for trial in trials(&shown) {
+        let done = trial["runs"].as_array().unwrap().iter().filter(|run| run["end"]["is"] == "done");
+        let seeds: Vec<u64> = done.map(|run| run["seed"].as_u64().unwrap()).collect();
+        let distinct: BTreeSet<u64> = seeds.iter().copied().collect();
+        assert_eq!(seeds.len(), distinct.len(), "none twice: {trial}");
+    }
 }

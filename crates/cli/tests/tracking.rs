@@ -29,6 +29,15 @@ seeds = [7]
 outputs = ["logs/"]
 metrics = "report"
 
+[jobs.long]
+command = ["python3", "-c", '''
+import json, os
+with open(os.environ["YARD_METRICS"], "a") as metrics:
+    for step in range(12000):
+        print(json.dumps(dict(step=step, reward=step / 4)), file=metrics)
+''']
+metrics = "report"
+
 [jobs.quick]
 command = ["sh", "-c", 'echo "reward ${0#--x=}"']
 metrics.stdout = 'reward (?<reward>\S+)'
@@ -103,6 +112,35 @@ fn a_run_is_followed_to_its_end_and_sent_once() {
     let again = yard.json(&["export", "mlflow", "train", "--experiment", "followed", "--artifacts"]);
     assert_eq!((&again["runs"], &again["points"], &again["artifacts"]), (&1.into(), &0.into(), &0.into()), "{again}");
     assert_eq!(history(&runs_in("followed").remove(0), "reward"), all);
+}
+
+/// Nothing is remembered here, so it does not matter when an export ends: the next one asks the server.
+#[test]
+fn an_export_that_is_killed_again_and_again_doubles_nothing() {
+    let yard = yard();
+    let done = yard.run(&["run", "long"]);
+    assert_eq!(done.exit, 0, "{done:?}");
+    let words = ["export", "mlflow", "long", "--experiment", "killed"];
+    let at_server = || runs_in("killed").first().map_or(0, |run| history(run, "reward").len());
+    let mut killed = 0;
+    for _ in 0..5 {
+        let before = at_server();
+        let mut export = yard.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        within(PATIENCE, "some points to arrive", || {
+            let is_over = export.try_wait().unwrap().is_some();
+            (is_over || at_server() > before).then_some(())
+        });
+        killed += usize::from(export.try_wait().unwrap().is_none());
+        export.kill().unwrap();
+        export.wait().unwrap();
+    }
+    assert!(killed >= 2, "killed in the midst of it {killed} times");
+    let ended = yard.json(&words);
+    assert_eq!(ended["failed"].as_u64().unwrap_or(0), 0, "{ended}");
+    let [run] = <[ServerRun; 1]>::try_from(runs_in("killed")).unwrap();
+    let all: Vec<(i64, f64)> = (0..12_000).map(|step| (step, step as f64 / 4.0)).collect();
+    assert_eq!(history(&run, "reward"), all);
+    assert_eq!(run.status, RunStatus::Finished);
 }
 
 #[test]

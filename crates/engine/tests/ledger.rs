@@ -11,6 +11,7 @@ use trainyard_core::spec::{Layer, load};
 use trainyard_core::time::Instant;
 use trainyard_engine::ledger::{Batch, Change, Commit, Filter, Ledger, LedgerError, NewRun, Request};
 use trainyard_engine::provenance::Provenance;
+use trainyard_engine::sweep::Overview;
 use trainyard_engine::target::Declared;
 
 fn batch() -> Batch {
@@ -115,7 +116,7 @@ fn ended_runs_can_be_forgotten_and_open_ones_cannot() {
     assert_eq!(left, ["train-s2"]);
 }
 
-const OLD: &[&str] = &["ledger-1.db", "ledger-2.db"];
+const OLD: &[&str] = &["ledger-1.db", "ledger-2.db", "ledger-3.db"];
 
 /// Ledgers as earlier formats left them; each must open and show its runs. A new format adds a file here.
 #[test]
@@ -126,12 +127,18 @@ fn old_ledgers_open() {
         std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old").join(old), &copy).unwrap();
         let ledger = Ledger::open(&copy).unwrap();
         let names: Vec<String> = ledger.runs(&Filter::default()).unwrap().into_iter().map(|row| row.name).collect();
-        assert_eq!(names, ["train-s1", "train-s2", "bad"], "{old}");
+        assert_eq!(names[..3], ["train-s1", "train-s2", "bad"], "{old}");
         let row = ledger.find("train-s1").unwrap().unwrap();
         assert_eq!((row.state.as_str(), row.exit_code), ("succeeded", Some(0)), "{old}");
         let attempts = ledger.attempts(row.seq).unwrap();
         assert!(attempts[0].result.is_some(), "{old}");
         assert_eq!(ledger.check().unwrap(), "ok", "{old}");
+        let sweeps = ledger.sweeps().unwrap();
+        assert_eq!(sweeps.len(), usize::from(*old == "ledger-3.db"), "{old}");
+        for row in sweeps {
+            let overview = Overview::of(&ledger, row).unwrap();
+            assert_eq!((overview.tally().done, overview.progress()), (2, (6, Some(6))), "{old}");
+        }
     }
 }
 

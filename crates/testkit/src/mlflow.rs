@@ -25,10 +25,24 @@ pub struct Guard {
     pub user: String,
     /// Twelve characters at least.
     pub password: String,
+    /// Lets the same user in without a password.
+    pub token: String,
     /// PEM files.
     pub certificate: PathBuf,
     pub key: PathBuf,
 }
+
+/// MLflow leaves it to a function of the administrator who is let in, and has none for tokens itself.
+const TOKEN_OR_PASSWORD: &str = r#"
+from flask import request
+from mlflow.server.auth import authenticate_request_basic_auth
+from werkzeug.datastructures import Authorization
+
+def authenticate():
+    if request.headers.get("Authorization") == "Bearer TOKEN":
+        return Authorization("basic", {"username": "USER"})
+    return authenticate_request_basic_auth()
+"#;
 
 /// Ended with its value, or with the test's process, however that ends.
 #[derive(Debug)]
@@ -123,12 +137,15 @@ impl Mlflow {
         if let Some(guard) = &self.guard {
             let settings = format!(
                 "[mlflow]\ndefault_permission = EDIT\ndatabase_uri = sqlite:///{}\nadmin_username = {}\nadmin_password = {}\n\
-                 authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n",
+                 authorization_function = token_or_password:authenticate\n",
                 self.path("users.db").display(),
                 guard.user,
                 guard.password
             );
             std::fs::write(self.path("auth.ini"), settings).expect("a file");
+            let door = TOKEN_OR_PASSWORD.replace("TOKEN", &guard.token).replace("USER", &guard.user);
+            std::fs::write(self.path("token_or_password.py"), door).expect("a file");
+            command.env("PYTHONPATH", self.folder.path());
             command.args(["--app-name", "basic-auth", "--uvicorn-opts"]);
             let files = (guard.certificate.display(), guard.key.display());
             command.arg(format!("--ssl-certfile {} --ssl-keyfile {}", files.0, files.1));

@@ -16,4 +16,4 @@ pub(crate) use progress::Bar;
 pub(crate) use run::{RunJson, RunTable, drop_empty_columns, headline, metric_text, note, state_text, why};
 pub(crate) use site::{Silences, silence, silent, site_json};
 pub(crate) use style::{Style, ago, clock, plural, rfc3339, span, time_of_day};
-pub(crate) use table::table;
+pub(crate) use table::{abridged, table};

@@ -43,6 +43,14 @@ pub(crate) fn cut(line: &str, columns: usize) -> String {
     text + "…\x1b[0m"
 }
 
+/// The beginning of a text without colours.
+pub(crate) fn abridged(text: &str, letters: usize) -> String {
+    if text.chars().count() <= letters {
+        return text.to_owned();
+    }
+    text.chars().take(letters.saturating_sub(1)).chain(['…']).collect()
+}
+
 /// Columns on the terminal; colour takes none.
 fn width(cell: &str) -> usize {
     let mut coloured = false;

@@ -32,7 +32,7 @@ pub fn smooth(spots: &mut [Spot], weight: f64) {
 }
 
 /// Mean, least and greatest of curves whose places rise, wherever one of them has a place. Between two places a curve
-/// is straight; beyond its ends it says nothing.
+/// is straight; beyond its ends it says nothing. Where none is a number there is a gap.
 pub fn band(curves: &[Vec<Spot>]) -> Vec<Band> {
     let mut places: Vec<f64> = curves.iter().flatten().map(|spot| spot.x).filter(|x| x.is_finite()).collect();
     places.sort_by(f64::total_cmp);
@@ -42,12 +42,11 @@ pub fn band(curves: &[Vec<Spot>]) -> Vec<Band> {
     for x in places {
         let here: Vec<f64> = curves.iter().zip(&mut at).filter_map(|(curve, at)| height(curve, at, x)).collect();
         let count = here.len();
-        if count > 0 {
-            let mean = here.iter().sum::<f64>() / count as f64;
-            let least = here.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = here.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            bands.push(Band { x, mean, least, most, count });
-        }
+        // Of none it is not a number.
+        let mean = here.iter().sum::<f64>() / count as f64;
+        let least = here.iter().copied().reduce(f64::min).unwrap_or(f64::NAN);
+        let most = here.iter().copied().reduce(f64::max).unwrap_or(f64::NAN);
+        bands.push(Band { x, mean, least, most, count });
     }
     bands
 }

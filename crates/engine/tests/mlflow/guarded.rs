@@ -14,8 +14,13 @@ fn only_who_is_known_gets_in_and_only_who_is_trusted_gets_the_password() {
     std::fs::write(&certificate, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     let password = "open sesame 1234";
-    let guard =
-        Guard { user: "admin".to_owned(), password: password.to_owned(), certificate: certificate.clone(), key };
+    let guard = Guard {
+        user: "admin".to_owned(),
+        password: password.to_owned(),
+        token: "t0ken".to_owned(),
+        certificate: certificate.clone(),
+        key,
+    };
     let server = mlflow::Mlflow::start(Store::Sqlite, Some(guard));
 
     let with = |variables: &[(&str, &str)], auth: Option<Auth>| {
@@ -40,6 +45,11 @@ fn only_who_is_known_gets_in_and_only_who_is_trusted_gets_the_password() {
     one.metrics = vec![("a".to_owned(), points(10))];
     assert_eq!(exporter.export(&one).unwrap().points, 10);
     found(&mlflow, &exporter, "guarded");
+    let stolen = with(&[ca, ("MLFLOW_TRACKING_TOKEN", "st0len")], None).unwrap_err().to_string();
+    assert!(stolen.contains("401") && !stolen.contains("st0len"), "{stolen}");
+    let (_, mut exporter) = with(&[ca, ("MLFLOW_TRACKING_TOKEN", "t0ken")], None).unwrap();
+    one.metrics = vec![("a".to_owned(), points(12))];
+    assert_eq!(exporter.export(&one).unwrap().points, 2, "by token, and only what is new");
     // From settings, over whatever the environment says.
     let auth = Auth::Basic { user: "admin".to_owned(), password: Secret::new(password.to_owned()) };
     let (_, mut exporter) = with(&[ca, ("MLFLOW_TRACKING_TOKEN", "no")], Some(auth)).unwrap();

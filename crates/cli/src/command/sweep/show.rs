@@ -16,7 +16,7 @@ use super::find_row;
 use super::write::write;
 use crate::context::Context;
 use crate::error::{CommandError, Exit};
-use crate::report::{Report, Style, ago, drop_empty_columns, plural, rfc3339, span, table};
+use crate::report::{Report, Style, abridged, ago, drop_empty_columns, plural, rfc3339, span, table};
 
 #[derive(Debug, Args)]
 pub(super) struct Show {
@@ -118,7 +118,11 @@ fn importance_text(overview: &Overview) -> String {
     if tally.done + tally.stopped < FEWEST_FOR_IMPORTANCE || shares.len() < 2 {
         return String::new();
     }
-    let words: Vec<String> = shares.iter().map(|one| format!("{} {:.0} %", one.parameter, one.share * 100.0)).collect();
+    let space = &overview.row.spec.space;
+    let word = |one: &trainyard_core::search::Importance| {
+        format!("{} {:.0} %", short_name(&one.parameter, space.keys()), one.share * 100.0)
+    };
+    let words: Vec<String> = shares.iter().map(word).collect();
     format!("what matters: {}\n", words.join(", "))
 }
 
@@ -269,12 +273,24 @@ pub(super) fn score_json(score: &Score) -> Value {
     }
 }
 
+/// For the eye; `yard sweep best`, tables and JSON have every letter.
 fn params_text(params: &Params) -> String {
-    let words = params.iter().map(|(name, value)| match value {
-        trainyard_core::value::Value::Float(value) => format!("{name}={}", number(*value)),
-        value => format!("{name}={}", plain(value)),
+    let words = params.iter().map(|(name, value)| {
+        let value = match value {
+            trainyard_core::value::Value::Float(value) => number(*value),
+            value => abridged(&plain(value), LONGEST_VALUE),
+        };
+        format!("{}={value}", short_name(name, params.keys()))
     });
     words.collect::<Vec<_>>().join(" ")
+}
+
+const LONGEST_VALUE: usize = 24;
+
+/// `agent.params.config.gamma` is `gamma`, where no other parameter is called so.
+fn short_name<'a>(name: &'a str, all: impl Iterator<Item = &'a String>) -> &'a str {
+    let last = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
+    if all.filter(|other| last(other) == last(name)).count() > 1 { name } else { last(name) }
 }
 
 /// Four digits are enough to compare by.

@@ -17,7 +17,8 @@ pub(super) fn write(overview: &Overview, to: &Path) -> Result<(), CommandError> 
         Some("csv") => csv(overview),
         Some("svg") => {
             let spec = &overview.row.spec;
-            let drawn = parallel_svg(&overview.row.name, &spec.metric, spec.goal, &overview.sweep.parallel());
+            let (lines, shares) = (overview.sweep.parallel(), overview.sweep.importance());
+            let drawn = parallel_svg(&overview.row.name, &spec.metric, spec.goal, &lines, &shares);
             drawn.ok_or_else(|| {
                 CommandError::new(Exit::RunFailed, "no trial has a result yet, so there is nothing to draw")
             })?

@@ -94,6 +94,19 @@ fn time_unit(range: f64) -> (f64, &'static str) {
     }
 }
 
+/// An end of an axis: four digits of it.
+pub(super) fn end_text(number: f64) -> String {
+    let size = number.abs();
+    let step = if size > 0.0 { 10_f64.powf(size.log10().floor() - 3.0) } else { 1.0 };
+    let text = number_text(number, step);
+    let digits = text.trim_end_matches(|letter: char| letter.is_alphabetic());
+    if !digits.contains('.') || digits.contains('e') {
+        return text;
+    }
+    let suffix = text.get(digits.len()..).unwrap_or_default();
+    format!("{}{suffix}", digits.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// As many digits as tell it from its neighbours.
 fn number_text(number: f64, step: f64) -> String {
     if number.abs() < step.abs() / 1e6 {
@@ -150,6 +163,12 @@ mod tests {
         assert!((scale.place(100.0) - 1.0).abs() < 1e-12);
         let near = Scale::of([3.1, 3.2].into_iter(), true).expect("numbers");
         assert!(!near.ticks(4, None).is_empty());
+    }
+
+    #[test]
+    fn ends_are_short() {
+        let texts = [0.0, 1.0, 0.685_964_533, -3.0, 123.456, 1e-5, 45_678.0, 1.0e9].map(end_text);
+        assert_eq!(texts, ["0", "1", "0.686", "-3", "123.5", "1e-5", "45.68k", "1G"]);
     }
 
     #[test]

@@ -1,20 +1,31 @@
 //! Parallel coordinates as an SVG file: a line for each trial across all parameters, to its value at the right.
 
-use trainyard_core::search::{Fate, Parallel};
+use trainyard_core::search::{Fate, Importance, Parallel};
 use trainyard_core::spec::Goal;
 use trainyard_core::template::plain;
 use trainyard_core::value::Value;
 
-use super::svg::{STYLE, escaped};
+use super::axis::end_text;
+use super::svg::{STYLE, escaped, short};
+use crate::report::abridged;
 
 const GAP: f64 = 150.0;
-const SIDE: f64 = 80.0;
-const TOP: f64 = 70.0;
+const SIDE: f64 = 130.0;
+const TOP: f64 = 90.0;
 const HIGH: f64 = 320.0;
-const BOTTOM: f64 = 40.0;
+const BOTTOM: f64 = 50.0;
+/// Letters of a name, which has the room of two columns, and of a tick's label, which has that of one.
+const NAME: usize = 36;
+const LABEL: usize = 17;
 
-/// The better a trial, the stronger its line. `None` when there is nothing to show.
-pub(crate) fn parallel_svg(name: &str, metric: &str, goal: Goal, data: &Parallel) -> Option<String> {
+/// The better a trial, the stronger its line; below each parameter how much it matters. `None` when there is nothing to show.
+pub(crate) fn parallel_svg(
+    name: &str,
+    metric: &str,
+    goal: Goal,
+    data: &Parallel,
+    shares: &[Importance],
+) -> Option<String> {
     let values: Vec<(usize, f64)> =
         data.lines.iter().enumerate().filter_map(|(at, line)| Some((at, value(&line.fate)?))).collect();
     let least = values.iter().map(|(_, value)| *value).reduce(f64::min)?;
@@ -57,10 +68,13 @@ pub(crate) fn parallel_svg(name: &str, metric: &str, goal: Goal, data: &Parallel
             false => axis.ticks.iter().map(|(at, value)| (*at, value)).collect(),
             true => axis.ends.iter().enumerate().map(|(at, value)| (at as f64, value)).collect(),
         };
-        let ticks = ticks.into_iter().map(|(at, value)| (at, plain(value)));
+        let ticks = ticks.into_iter().map(|(at, value)| (at, label(value)));
         out.push_str(&axis_svg(column, &axis.name, &ticks.collect::<Vec<_>>()));
+        if let Some(one) = shares.iter().find(|one| one.parameter == axis.name) {
+            out.push_str(&share_svg(column, one.share));
+        }
     }
-    let ends = [(0.0, format!("{least:.4}")), (1.0, format!("{most:.4}"))];
+    let ends = [(0.0, end_text(least)), (1.0, end_text(most))];
     out.push_str(&axis_svg(columns - 1, metric, &ends));
     out.push_str("</svg>\n");
     Some(out)
@@ -73,13 +87,37 @@ fn value(fate: &Fate) -> Option<f64> {
     }
 }
 
+fn label(value: &Value) -> String {
+    match value {
+        Value::Float(number) => end_text(*number),
+        value => plain(value),
+    }
+}
+
+/// How much a parameter matters, below its axis.
+fn share_svg(column: usize, share: f64) -> String {
+    let (at, down) = (x(column), TOP + HIGH + 14.0);
+    format!(
+        "<rect x=\"{:.1}\" y=\"{down:.1}\" width=\"{:.1}\" height=\"6\" fill=\"#d55e00\"/>\
+         <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{:.0} %</text>\n",
+        at - 30.0 * share,
+        60.0 * share,
+        down + 22.0,
+        share * 100.0
+    )
+}
+
 fn axis_svg(column: usize, name: &str, ticks: &[(f64, String)]) -> String {
     let at = x(column);
+    // Neighbours stand at two heights, so that each has the room of two.
+    let above = if column.is_multiple_of(2) { 14.0 } else { 32.0 };
     let mut out = format!(
-        "<path class=\"axis\" d=\"M{at:.1} {TOP}V{:.1}\"/><text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+        "<path class=\"axis\" d=\"M{at:.1} {TOP}V{:.1}\"/><text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">\
+         <title>{}</title>{}</text>\n",
         TOP + HIGH,
-        TOP - 14.0,
-        escaped(name)
+        TOP - above,
+        escaped(name),
+        escaped(&short(name, NAME))
     );
     for (place, label) in ticks {
         let down = y(*place);
@@ -88,7 +126,7 @@ fn axis_svg(column: usize, name: &str, ticks: &[(f64, String)]) -> String {
             at - 4.0,
             at + 8.0,
             down + 4.0,
-            escaped(label)
+            escaped(&abridged(label, LABEL))
         ));
     }
     out

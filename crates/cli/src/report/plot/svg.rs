@@ -10,6 +10,11 @@ const RIGHT: f64 = 20.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
 const LEGEND_LINE: f64 = 20.0;
+/// Between the axis and the first line of the legend.
+const LEGEND_GAP: f64 = 14.0;
+/// Letters that fit beside each other, in the title and in the legend.
+const TITLE: usize = 80;
+const LABEL: usize = 100;
 
 /// Colours that people with any kind of sight can tell apart, on white and on black.
 const COLOURS: [&str; 8] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8c564b", "#7f7f7f"];
@@ -19,46 +24,66 @@ pub(super) const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#333}.t
 .paper{fill:#fff}@media(prefers-color-scheme:dark){text{fill:#ddd}.grid{stroke:#fff;stroke-opacity:.16}\
 .axis{stroke:#ddd}.paper{fill:#16181c}}";
 
+/// When all colours are used up, lines are broken, each round in its own way.
+const DASHES: [&str; 4] =
+    ["", " stroke-dasharray=\"8 3\"", " stroke-dasharray=\"2 3\"", " stroke-dasharray=\"8 3 2 3\""];
+
 /// `None` when there is nothing to show.
 pub(crate) fn svg(plot: &Plot) -> Option<String> {
     let (x, y) = plot.scales()?;
     let frame = Frame { x, y, is_log: plot.is_log };
     let legend = plot.lines.len() > 1 || plot.lines.iter().any(|line| !line.band.is_empty());
-    let high = if legend { HIGH + LEGEND_LINE * plot.lines.len() as f64 } else { HIGH };
+    let high = if legend { HIGH + LEGEND_GAP + LEGEND_LINE * plot.lines.len() as f64 } else { HIGH };
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDE} {high}\" width=\"{WIDE}\" height=\"{high}\" \
-         role=\"img\">\n<title>{metric}</title>\n<style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" \
-         height=\"100%\"/>\n<text class=\"title\" x=\"{LEFT}\" y=\"24\">{metric}</text>\n",
-        metric = escaped(&plot.metric)
+         role=\"img\">\n<title>{}</title>\n<style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" \
+         height=\"100%\"/>\n<text class=\"title\" x=\"{LEFT}\" y=\"24\">{}</text>\n",
+        escaped(&plot.metric),
+        escaped(&short(&plot.metric, TITLE)),
     );
     out.push_str(&axes(&frame, plot));
     for (number, line) in plot.lines.iter().enumerate() {
-        let colour = colour(number);
+        let (colour, _) = look(number);
         let band = frame.outline(&line.band);
         if !band.is_empty() {
             out.push_str(&format!("<path d=\"{band}\" fill=\"{colour}\" fill-opacity=\".2\"/>\n"));
         }
     }
     for (number, line) in plot.lines.iter().enumerate().rev() {
-        let (path, colour) = (frame.path(&line.spots), colour(number));
-        out.push_str(&format!("<path class=\"line\" d=\"{path}\" stroke=\"{colour}\"/>\n"));
+        let (path, (colour, dash)) = (frame.path(&line.spots), look(number));
+        out.push_str(&format!("<path class=\"line\" d=\"{path}\" stroke=\"{colour}\"{dash}/>\n"));
+        for (x, y) in frame.lonely(&line.spots) {
+            out.push_str(&format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>\n"));
+        }
     }
     for (number, line) in plot.lines.iter().enumerate().filter(|_| legend) {
-        let at = HIGH + LEGEND_LINE * number as f64;
+        let at = HIGH + LEGEND_GAP + LEGEND_LINE * number as f64;
+        let (colour, dash) = look(number);
         out.push_str(&format!(
-            "<path class=\"line\" d=\"M{LEFT} {:.1}h24\" stroke=\"{}\"/><text x=\"{}\" y=\"{at}\">{}</text>\n",
+            "<path class=\"line\" d=\"M{LEFT} {:.1}h24\" stroke=\"{colour}\"{dash}/><text x=\"{}\" y=\"{at}\">{}</text>\n",
             at - 4.0,
-            colour(number),
             LEFT + 32.0,
-            escaped(&line.label)
+            escaped(&short(&line.label, LABEL))
         ));
     }
     out.push_str("</svg>\n");
     Some(out)
 }
 
-fn colour(number: usize) -> &'static str {
-    COLOURS.get(number % COLOURS.len()).copied().unwrap_or("#000")
+/// Colour and dashes of a line.
+fn look(number: usize) -> (&'static str, &'static str) {
+    let round = number / COLOURS.len();
+    let dash = DASHES.get(round % DASHES.len()).copied().unwrap_or_default();
+    (COLOURS.get(number % COLOURS.len()).copied().unwrap_or("#000"), dash)
+}
+
+/// Its end, which tells more names apart than its beginning.
+pub(super) fn short(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    match count > most {
+        true => format!("…{}", text.chars().skip(count + 1 - most).collect::<String>()),
+        false => text.to_owned(),
+    }
 }
 
 fn axes(frame: &Frame, plot: &Plot) -> String {
@@ -123,9 +148,22 @@ impl Frame {
         path
     }
 
+    /// Points between gaps, of which no line can be drawn.
+    fn lonely(&self, spots: &[(f64, f64)]) -> Vec<(f64, f64)> {
+        let parts = spots.split(|(_, y)| !self.shows(*y));
+        parts
+            .filter_map(|part| <[(f64, f64); 1]>::try_from(part).ok())
+            .map(|[(x, y)]| (self.across(x), self.down(y)))
+            .collect()
+    }
+
+    /// One for each part between two gaps.
     fn outline(&self, band: &[(f64, f64, f64)]) -> String {
-        let shown: Vec<_> = band.iter().filter(|(_, low, high)| self.shows(*low) && self.shows(*high)).collect();
-        let columns: Vec<(f64, f64, f64)> = shown
+        band.split(|(_, low, high)| !self.shows(*low) || !self.shows(*high)).map(|part| self.outline_of(part)).collect()
+    }
+
+    fn outline_of(&self, part: &[(f64, f64, f64)]) -> String {
+        let columns: Vec<(f64, f64, f64)> = part
             .chunk_by(|a, b| self.across(a.0).floor() == self.across(b.0).floor())
             .filter_map(|column| {
                 let (x, ..) = column.first()?;

@@ -4,8 +4,8 @@
 use super::Plot;
 use crate::report::Style;
 
-const MARKS: [char; 8] = ['●', '×', '+', '○', '*', '#', '◆', '%'];
-const COLOURS: [&str; 6] = ["36", "33", "35", "32", "34", "31"];
+const MARKS: [char; 16] = ['●', '×', '+', '○', '*', '#', '◆', '%', 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+const COLOURS: [&str; 12] = ["36", "33", "35", "32", "34", "31", "96", "93", "95", "92", "94", "91"];
 const SHADE: char = '░';
 /// Dots of one letter.
 const ACROSS: usize = 2;
@@ -22,12 +22,13 @@ pub(crate) fn terminal(plot: &Plot, (columns, rows): (usize, usize), style: Styl
     let at = |spot: (f64, f64)| (x.place(spot.0), y.place(spot.1));
     let shown = |height: f64| height.is_finite() && (!plot.is_log || height > 0.0);
     for (number, line) in plot.lines.iter().enumerate() {
-        let edges = line.band.iter().filter(|(_, low, high)| shown(*low) && shown(*high));
-        let edges = edges.map(|(place, low, high)| (at((*place, *low)), at((*place, *high))));
-        let edges: Vec<_> = edges.map(|(low, high)| (canvas.dot(low), canvas.dot(high))).collect();
-        let last = edges.last().copied();
-        for (from, to) in edges.iter().copied().zip(edges.iter().copied().skip(1).chain(last)) {
-            canvas.shade(number, from, to);
+        for part in line.band.split(|(_, low, high)| !shown(*low) || !shown(*high)) {
+            let edges = part.iter().map(|(place, low, high)| (at((*place, *low)), at((*place, *high))));
+            let edges: Vec<_> = edges.map(|(low, high)| (canvas.dot(low), canvas.dot(high))).collect();
+            let last = edges.last().copied();
+            for (from, to) in edges.iter().copied().zip(edges.iter().copied().skip(1).chain(last)) {
+                canvas.shade(number, from, to);
+            }
         }
     }
     // The first on top: it is the one that was asked for first.

@@ -109,3 +109,31 @@ fn an_svg_stays_small_with_many_points() {
     let text = svg(&plot(vec![Line { label: "a".to_owned(), spots, band: Vec::new() }])).expect("values");
     assert!(text.len() < 100_000, "{}", text.len());
 }
+
+#[test]
+fn a_lonely_point_can_be_seen() {
+    let alone = plot(vec![Line { label: "a".to_owned(), spots: vec![(3.0, 2.0)], band: Vec::new() }]);
+    assert!(svg(&alone).expect("a value").contains("<circle"));
+    let drawn = terminal(&alone, (60, 10), PLAIN);
+    assert!(drawn.chars().any(|letter| ('\u{2801}'..='\u{28ff}').contains(&letter)), "{drawn}");
+}
+
+#[test]
+fn a_band_has_the_gaps_of_its_line() {
+    let mut mean = line("a", |x| if (0.4..0.6).contains(&x) { f64::NAN } else { x });
+    mean.band = mean.spots.iter().map(|(x, y)| (*x, y - 0.1, y + 0.1)).collect();
+    let drawn = svg(&plot(vec![mean.clone()])).expect("values");
+    let band = drawn.lines().find(|line| line.contains("fill-opacity")).expect("a band");
+    assert_eq!(band.matches('M').count(), 2, "two parts: {band}");
+    let letters = terminal(&plot(vec![mean]), (60, 10), PLAIN);
+    assert!(letters.lines().all(|line| !line.chars().skip(30).take(4).any(|letter| letter == '░')), "{letters}");
+}
+
+#[test]
+fn more_curves_than_colours_differ() {
+    let lines: Vec<Line> = (0..20).map(|number| line(&format!("run-{number}"), |x| x)).collect();
+    let drawn = svg(&plot(lines)).expect("values");
+    let legend: std::collections::BTreeSet<&str> =
+        drawn.lines().filter_map(|line| Some(line.split_once("h24\" ")?.1.split_once("/>")?.0)).collect();
+    assert_eq!(legend.len(), 20);
+}
