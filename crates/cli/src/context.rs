@@ -104,7 +104,7 @@ impl Context {
     }
 
     /// The runs these words mean, in the order given: a run by name, id or prefix, or all runs of the newest
-    /// submission of that job or name.
+    /// submission of that job, group or name.
     pub(crate) fn resolve(&self, ledger: &Ledger, words: &[String]) -> Result<Vec<RunRow>, CommandError> {
         let mut found: Vec<RunRow> = Vec::new();
         for word in words {
@@ -126,6 +126,14 @@ impl Context {
 }
 
 fn group(ledger: &Ledger, word: &str) -> Result<Vec<RunRow>, CommandError> {
-    let Some(batch) = ledger.newest_batch(word)? else { return Ok(Vec::new()) };
-    Ok(ledger.runs(&Filter { batch: Some(batch), ..Filter::default() })?)
+    let (batch, group) = (ledger.newest_batch(word)?, ledger.newest_group(word)?);
+    let filter = match (batch, group) {
+        // Of a job and a group of one name, the one that was submitted last.
+        (batch, Some((tie, newest))) if batch.is_none_or(|batch| batch < newest) => {
+            Filter { tie: Some(tie), ..Filter::default() }
+        }
+        (Some(batch), _) => Filter { batch: Some(batch), ..Filter::default() },
+        (None, _) => return Ok(Vec::new()),
+    };
+    Ok(ledger.runs(&filter)?)
 }

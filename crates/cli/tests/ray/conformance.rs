@@ -96,7 +96,7 @@ impl Subject for Remote<'_> {
         let parcel = format!("y{}", &id.0.simple().to_string()[16..]);
         let run = Run::new(Policy { attempts: 1, on: Vec::new() }, now());
         let member =
-            Member { id, name: "conformance".to_owned(), seed: None, from: None, params: Default::default(), run };
+            Member { id, name: "conformance".to_owned(), seed: None, from: None, tied: None, params: Default::default(), run };
         let parcel = Parcel {
             scheduler: self.plan.scheduler(&job.name, &parcel),
             id: parcel,

@@ -1,6 +1,6 @@
 //! `[targets.NAME]`: what each kind of target can be told.
 
-use super::{COUNT, Key, Kind, LINES, Names, Shape, default, optional, required, table};
+use super::{Bond, COUNT, Key, Kind, LINES, Names, Shape, TableShape, default, optional, required, table};
 
 const GPU_COUNT: Shape = Shape::Integer { least: 0, most: 1024 };
 const GPU_DOC: &str = "How many GPUs may be used, or which, as a list of device ids; all of them unless given.";
@@ -156,14 +156,21 @@ pub(super) static KINDS: &[Kind] = &[
             optional("ca", Shape::Line, CA_DOC),
         ],
     ),
-    kind(
-        "ray",
-        "A Ray cluster.",
-        &[
-            required(
+    Kind {
+        name: "ray",
+        doc: "A Ray cluster.",
+        table: TableShape {
+            bonds: &[Bond::OneOf(&["address", "clusters"])],
+            keys: &[
+            optional(
                 "address",
                 Shape::Either(&[Shape::Line, Shape::List { of: &Shape::Line, least: 1 }]),
                 "The address of the dashboard, or several.",
+            ),
+            optional(
+                "clusters",
+                Shape::Line,
+                "A file with a line `name: NAME address: URL` for each cluster, such as `~/.cluster_config`, instead of `address`.",
             ),
             depot(),
             optional("token", Shape::Secret, "Where the access token is found."),
@@ -181,6 +188,7 @@ pub(super) static KINDS: &[Kind] = &[
                 Shape::Map { of: &Shape::Text, names: Names::Variable },
                 "Environment variables that all jobs get there.",
             ),
-        ],
-    ),
+            ],
+        },
+    },
 ];
