@@ -3,5 +3,6 @@
 
 mod conformance;
 mod faults;
+mod groups;
 mod journey;
 mod sweep;

@@ -61,10 +61,13 @@ impl Need {
         Ok(Self { cpus: part("CPU"), gpus: part("GPU"), memory, resources })
     }
 
+    pub fn nothing() -> Self {
+        Self { cpus: 0.0, gpus: 0.0, memory: None, resources: BTreeMap::new() }
+    }
+
     /// Nothing, but on this node.
     pub fn place(node: &Node) -> Self {
-        let resources = BTreeMap::from([(node.own_resource(), A_TOUCH)]);
-        Self { cpus: 0.0, gpus: 0.0, memory: None, resources }
+        Self { resources: BTreeMap::from([(node.own_resource(), A_TOUCH)]), ..Self::nothing() }
     }
 
     fn parts(&self) -> Vec<(&str, f64)> {

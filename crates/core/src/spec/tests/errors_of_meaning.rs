@@ -490,3 +490,23 @@ fn problems_of_several_files_come_together() {
 fn a_reference_chooses_among_the_images_of_a_file() {
     assert_snapshot!(problems("[image]\ndocker = 'lab'\nreference = 'a:1'\n[images.b]\noci = 'o'\nreference = 'x'"), @"trainyard.toml:3:13: image.reference: says nothing without `archive` or `oci`");
 }
+
+#[test]
+fn groups_name_jobs_that_exist_once() {
+    let text = "
+[jobs.train]
+command = ['a']
+per-node = 2
+cpus = 4
+[jobs.eval]
+command = ['a']
+[groups.eval]
+jobs = ['train', 'evil', 'train']
+start = 'at-once'
+target = 'nowhere'
+[targets.r]
+kind = 'ray'
+address = 'http://h:1'
+clusters = '~/.cluster_config'";
+    assert_snapshot!(problems(text), @"");
+}

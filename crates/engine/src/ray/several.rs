@@ -1,0 +1,74 @@
+//! Several clusters, asked side by side: one that does not answer holds up nobody for long.
+
+use std::collections::HashMap;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant as Clock};
+
+use super::{Ray, RayError};
+
+/// A cluster that takes longer is passed over for now.
+const HASTE: Duration = Duration::from_secs(5);
+/// One that was silent is not waited for again until after this long.
+const GRUDGE: Duration = Duration::from_secs(60);
+
+/// Those that did not answer lately, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Silent(HashMap<usize, Clock>);
+
+impl Silent {
+    /// The answers in the order of the clusters' numbers. A single cluster is given all the time it wants.
+    pub(crate) fn ask<T: Send + 'static>(
+        &mut self,
+        clusters: &[(usize, Ray)],
+        question: impl Fn(&Ray) -> Result<T, RayError> + Clone + Send + 'static,
+    ) -> Vec<(usize, Result<T, RayError>)> {
+        if let [(index, only)] = clusters {
+            return vec![(*index, question(only))];
+        }
+        let (tell, heard) = channel();
+        for (index, ray) in clusters.iter().cloned() {
+            let (tell, question) = (tell.clone(), question.clone());
+            // One that nobody waits for any more ends by its own limit.
+            std::thread::spawn(move || drop(tell.send((index, question(&ray)))));
+        }
+        drop(tell);
+        self.0.retain(|_, since| since.elapsed() < GRUDGE);
+        let until = Clock::now() + HASTE;
+        let mut answers: HashMap<usize, Result<T, RayError>> = HashMap::new();
+        let is_awaited = |silent: &Self, answers: &HashMap<usize, Result<T, RayError>>| {
+            clusters.iter().any(|(index, _)| !answers.contains_key(index) && !silent.0.contains_key(index))
+        };
+        while is_awaited(self, &answers) || answers.is_empty() {
+            let left = until.saturating_duration_since(Clock::now());
+            let Ok((index, answer)) = heard.recv_timeout(left) else { break };
+            self.0.remove(&index);
+            answers.insert(index, answer);
+        }
+        let answer = |(index, ray): &(usize, Ray)| {
+            let answer = answers.remove(index).unwrap_or_else(|| {
+                self.0.entry(*index).or_insert_with(Clock::now);
+                Err(RayError::Silent { address: ray.address(), seconds: HASTE.as_secs() })
+            });
+            (*index, answer)
+        };
+        clusters.iter().map(answer).collect()
+    }
+}
+
+/// As soon as one of them answers; else why not.
+pub(crate) fn any(clusters: &[Ray]) -> Result<(), RayError> {
+    let (tell, heard) = channel();
+    for ray in clusters.iter().cloned() {
+        let tell = tell.clone();
+        std::thread::spawn(move || drop(tell.send(ray.version())));
+    }
+    drop(tell);
+    let mut trouble = None;
+    for answer in heard {
+        match answer {
+            Ok(_) => return Ok(()),
+            Err(error) => trouble = Some(error),
+        }
+    }
+    trouble.map_or(Ok(()), Err)
+}
