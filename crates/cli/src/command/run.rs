@@ -138,7 +138,6 @@ impl Run {
             let way = match ways.iter().position(|way| way.target == target) {
                 Some(way) => way,
                 None => {
-                    context.check_clusters(target)?;
                     let mut errand = Errand::new(context, target);
                     let known = if is_site(target) { errand.known(self.dry_run)? } else { None };
                     ways.push(Way { target, errand, known });

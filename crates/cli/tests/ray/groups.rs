@@ -1,51 +1,9 @@
 //! Groups on a cluster: together on several nodes, in order, on certain nodes.
 
-use trainyard_testkit::ray::{Ray, Size, newest, versions};
+use trainyard_testkit::ray::{Ray, Size, newest};
 use trainyard_testkit::{Yard, eventually};
 
 const NODE: Size = Size { cpus: 2, gpus: 1 };
-
-/// A program that ends well only if its partner runs at the same time.
-fn meets(root: &str, own: &str, other: &str) -> String {
-    format!(
-        "mkdir -p {root}; echo on $CUDA_VISIBLE_DEVICES > {root}/{own}; i=0; \
-         while [ ! -e {root}/{other} ]; do i=$((i+1)); [ $i -gt 600 ] && exit 9; sleep 0.1; done"
-    )
-}
-
-fn jobs(root: &str) -> String {
-    let mut text = "[project]\nname = 'p'\n".to_owned();
-    for group in ["one", "two"] {
-        for (own, other) in [("a", "b"), ("b", "a")] {
-            let (own, other) = (format!("{group}-{own}"), format!("{group}-{other}"));
-            text += &format!("[jobs.{own}]\nshell = '''{}'''\ngpus = 1\n", meets(root, &own, &other));
-        }
-        text += &format!("[groups.{group}]\njobs = ['{group}-a', '{group}-b']\nstart = 'together'\n");
-    }
-    text
-}
-
-#[test]
-fn two_groups_that_need_all_nodes_do_not_block_each_other() {
-    for python in versions() {
-        let ray = Ray::start(&python, &[NODE, NODE], None);
-        let meeting = tempfile::tempdir_in("/tmp").unwrap();
-        let text = jobs(meeting.path().to_str().unwrap());
-        let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &format!("{text}\n{}", ray.target("r")));
-        yard.set("YARD_PACE", "300");
-        for group in ["one", "two"] {
-            let sent = yard.run(&["run", group, "--on", "r", "--detach"]);
-            assert_eq!(sent.exit, 0, "{sent:?}");
-        }
-        for group in ["one", "two"] {
-            let waited = yard.run(&["wait", group]);
-            assert_eq!(waited.exit, 0, "{group}: {waited:?} {}", yard.run(&["ps", "-l"]).stdout);
-        }
-        // One Ray job held the places of each group.
-        let names: Vec<String> = ray.client().jobs().unwrap().into_iter().map(|job| job.id).collect();
-        assert_eq!(names.iter().filter(|name| name.starts_with("together.")).count(), 2, "{names:?}");
-    }
-}
 
 #[test]
 fn the_members_of_a_gang_are_runs_like_any_other() {

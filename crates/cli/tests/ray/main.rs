@@ -5,4 +5,5 @@ mod conformance;
 mod faults;
 mod groups;
 mod journey;
+mod seeds;
 mod sweep;

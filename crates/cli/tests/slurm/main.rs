@@ -8,6 +8,7 @@ mod conformance;
 mod containers;
 mod doubt;
 mod faults;
+mod groups;
 mod images;
 mod journey;
 mod machine;

@@ -12,8 +12,17 @@ const HASTE: Duration = Duration::from_secs(5);
 const GRUDGE: Duration = Duration::from_secs(60);
 
 /// Those that did not answer lately, and when.
-#[derive(Debug, Default)]
-pub(crate) struct Silent(HashMap<usize, Clock>);
+#[derive(Debug)]
+pub(crate) struct Silent {
+    since: HashMap<usize, Clock>,
+    haste: Duration,
+}
+
+impl Default for Silent {
+    fn default() -> Self {
+        Self { since: HashMap::new(), haste: HASTE }
+    }
+}
 
 impl Silent {
     /// The answers in the order of the clusters' numbers. A single cluster is given all the time it wants.
@@ -32,22 +41,22 @@ impl Silent {
             std::thread::spawn(move || drop(tell.send((index, question(&ray)))));
         }
         drop(tell);
-        self.0.retain(|_, since| since.elapsed() < GRUDGE);
-        let until = Clock::now() + HASTE;
+        self.since.retain(|_, since| since.elapsed() < GRUDGE);
+        let until = Clock::now() + self.haste;
         let mut answers: HashMap<usize, Result<T, RayError>> = HashMap::new();
         let is_awaited = |silent: &Self, answers: &HashMap<usize, Result<T, RayError>>| {
-            clusters.iter().any(|(index, _)| !answers.contains_key(index) && !silent.0.contains_key(index))
+            clusters.iter().any(|(index, _)| !answers.contains_key(index) && !silent.since.contains_key(index))
         };
         while is_awaited(self, &answers) || answers.is_empty() {
             let left = until.saturating_duration_since(Clock::now());
             let Ok((index, answer)) = heard.recv_timeout(left) else { break };
-            self.0.remove(&index);
+            self.since.remove(&index);
             answers.insert(index, answer);
         }
         let answer = |(index, ray): &(usize, Ray)| {
             let answer = answers.remove(index).unwrap_or_else(|| {
-                self.0.entry(*index).or_insert_with(Clock::now);
-                Err(RayError::Silent { address: ray.address(), seconds: HASTE.as_secs() })
+                self.since.entry(*index).or_insert_with(Clock::now);
+                Err(RayError::Silent { address: ray.address(), seconds: self.haste.as_secs() })
             });
             (*index, answer)
         };
@@ -71,4 +80,43 @@ pub(crate) fn any(clusters: &[Ray]) -> Result<(), RayError> {
         }
     }
     trouble.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use trainyard_core::spec::RaySpec;
+
+    use super::*;
+
+    /// A cluster that never answers holds up the first question for the limit, and the second not at all.
+    #[test]
+    fn one_that_never_answers_is_passed_over() {
+        let spec: RaySpec = serde_json::from_value(serde_json::json!({
+            "addresses": [], "token": null, "ca": null, "node": null, "shares": {}, "pip": [], "py_modules": [], "env": {}
+        }))
+        .expect("a target");
+        let open = |port: u16| Ray::open(&spec, &format!("http://127.0.0.1:{port}")).expect("a cluster");
+        let clusters = [(0, open(1)), (1, open(2))];
+        let shut = Arc::new(Mutex::new(()));
+        let question = {
+            let shut = Arc::clone(&shut);
+            move |ray: &Ray| {
+                if ray.address().contains(":1") && !ray.address().contains(":2") {
+                    drop(shut.lock());
+                }
+                Ok(ray.address())
+            }
+        };
+        // Held until the end: whatever returns before has not waited for that cluster.
+        let held = shut.lock().expect("a lock");
+        let mut silent = Silent { haste: Duration::from_millis(50), ..Silent::default() };
+        let answers = silent.ask(&clusters, question.clone());
+        assert!(matches!(answers[..], [(0, Err(RayError::Silent { .. })), (1, Ok(_))]), "{answers:?}");
+        silent.haste = Duration::from_secs(3600);
+        let answers = silent.ask(&clusters, question);
+        assert!(matches!(answers[..], [(0, Err(RayError::Silent { .. })), (1, Ok(_))]), "{answers:?}");
+        drop(held);
+    }
 }
