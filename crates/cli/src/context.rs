@@ -90,7 +90,8 @@ impl Context {
     pub(crate) fn check_clusters(&self, target: &TargetSpec) -> Result<(), CommandError> {
         let TargetKind::Ray(ray) = &target.kind else { return Ok(()) };
         let Some(file) = &ray.clusters else { return Ok(()) };
-        let wrong = |why: String| CommandError::new(Exit::Settings, format!("`targets.{}.clusters`: {why}", target.name));
+        let wrong =
+            |why: String| CommandError::new(Exit::Settings, format!("`targets.{}.clusters`: {why}", target.name));
         let (clusters, remarks) = self.clusters(file).map_err(wrong)?;
         remarks.iter().for_each(|remark| self.printer.say(&format!("{file}: {remark}")));
         if clusters.is_empty() {

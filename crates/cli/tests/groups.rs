@@ -144,8 +144,11 @@ fn a_dry_run_tells_the_whole_group() {
 
 #[test]
 fn nodes_mean_nothing_on_one_machine() {
-    let yard = yard("[jobs.pinned]\ncommand = ['true']\nnode = 'gpu-3'\n[jobs.parts]\ncommand = ['true']\nper-node = 2");
-    for (job, says) in [("pinned", "wants the node `gpu-3`, and this is one machine"), ("parts", "on Ray clusters only")] {
+    let yard =
+        yard("[jobs.pinned]\ncommand = ['true']\nnode = 'gpu-3'\n[jobs.parts]\ncommand = ['true']\nper-node = 2");
+    for (job, says) in
+        [("pinned", "wants the node `gpu-3`, and this is one machine"), ("parts", "on Ray clusters only")]
+    {
         let refused = yard.run(&["run", job]);
         assert_eq!(refused.exit, 5, "{refused:?}");
         assert!(refused.stderr.contains(says), "{refused:?}");

@@ -189,7 +189,10 @@ fn what_never_fits_at_once_is_said() {
     let why = capacity.refuse_together(&[one, one, one]).unwrap();
     assert_eq!(why, "the 3 runs need more GPUs at once than the 2 of this machine");
     let two = Demand { gpus: Gpus::Share(2), ..one };
-    assert_eq!(capacity.refuse_together(&[two, two, two]).unwrap(), "the 3 runs need 6 CPUs at once, this machine has 4");
+    assert_eq!(
+        capacity.refuse_together(&[two, two, two]).unwrap(),
+        "the 3 runs need 6 CPUs at once, this machine has 4"
+    );
 }
 
 #[test]

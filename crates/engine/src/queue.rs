@@ -13,7 +13,7 @@ use trainyard_agent::post::NO_CODE;
 use trainyard_agent::program::run_limited_with;
 use trainyard_agent::site::SiteState;
 use trainyard_core::id::RunId;
-use trainyard_core::run::State;
+use trainyard_core::run::{State, Tie};
 use trainyard_core::spec::{JobSpec, SecretRef, Setting};
 
 use crate::ledger::{Batch, Ledger, LedgerError, NewRun, Request, RunRow};
@@ -67,7 +67,8 @@ pub fn add(ledger: &mut Ledger, depot: &Depot, parcel: &str, env: BTreeMap<Strin
         extra: parcel.extra.clone(),
         site: None,
         provenance: None,
-        tie: first.tied.as_ref().map(|tied| tied.tie.clone()),
+        // The target is here.
+        tie: first.tied.as_ref().map(|tied| Tie { at_target: false, ..tied.tie.clone() }),
     };
     // A group comes whole: each of its jobs is a submission, and all of them enter at once.
     let of_one_job = |a: &&Member, b: &&Member| step(a) == step(b);

@@ -32,8 +32,8 @@ use crate::snapshot::{Rules, SnapshotError};
 use crate::target::Declared;
 use crate::transfer::TransferError;
 
-pub(crate) use record::batch;
 pub use group::tie;
+pub(crate) use record::batch;
 pub use record::{Courier, Delivered, Recorded, again, deliver, record};
 
 /// What somebody wants to run.

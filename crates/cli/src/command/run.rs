@@ -213,11 +213,7 @@ fn rows(ledger: &Ledger, ids: &[RunId]) -> Result<Vec<RunRow>, CommandError> {
 }
 
 /// The code goes to each target once: all jobs of a group get the project as it was at one moment.
-fn deliver(
-    plans: Vec<Plan>,
-    parts: &[Part<'_>],
-    ways: &mut [Way<'_>],
-) -> Result<Vec<(Plan, Delivered)>, CommandError> {
+fn deliver(plans: Vec<Plan>, parts: &[Part<'_>], ways: &mut [Way<'_>]) -> Result<Vec<(Plan, Delivered)>, CommandError> {
     let mut there: Vec<(usize, bool, Delivered)> = Vec::new();
     let mut all = Vec::new();
     for (plan, part) in plans.into_iter().zip(parts) {

@@ -38,7 +38,11 @@ fn a_machine_keeps_the_order_with_the_laptop_off() {
     assert_eq!(yard.show("second")["state"], "succeeded");
     assert_eq!(yard.show("third")["exit_code"], 4);
     let never = yard.show("never");
-    assert_eq!((&never["state"], &never["reason"]), (&"cancelled".into(), &"not begun: `third` failed".into()), "{never}");
+    assert_eq!(
+        (&never["state"], &never["reason"]),
+        (&"cancelled".into(), &"not begun: `third` failed".into()),
+        "{never}"
+    );
     assert_eq!(order(), "first\nsecond\nthird\n", "each once, and the last not at all");
 }
 

@@ -27,7 +27,8 @@ impl Parser {
     }
 
     fn take(&mut self, word: &str) -> bool {
-        let found = self.letters.get(self.at..).is_some_and(|rest| word.chars().eq(rest.iter().copied().take(word.len())));
+        let found =
+            self.letters.get(self.at..).is_some_and(|rest| word.chars().eq(rest.iter().copied().take(word.len())));
         self.at += if found { word.len() } else { 0 };
         found
     }
@@ -102,8 +103,10 @@ impl Parser {
                 self.at += 1;
             }
         }
-        let text: String = self.letters.get(start..self.at).unwrap_or_default().iter().filter(|it| **it != '_').collect();
-        text.parse().map_err(|_| format!("a number is missing at `{}`", self.letters.iter().skip(start).collect::<String>()))
+        let text: String =
+            self.letters.get(start..self.at).unwrap_or_default().iter().filter(|it| **it != '_').collect();
+        text.parse()
+            .map_err(|_| format!("a number is missing at `{}`", self.letters.iter().skip(start).collect::<String>()))
     }
 }
 

@@ -46,7 +46,9 @@ fn shortened(text: &str) -> String {
 }
 
 pub(super) fn is_list(text: &str) -> bool {
-    text.lines().any(|line| cluster(line.trim()).is_ok() || line.trim_start().starts_with("name: ") && line.contains(" address:"))
+    text.lines().any(|line| {
+        cluster(line.trim()).is_ok() || line.trim_start().starts_with("name: ") && line.contains(" address:")
+    })
 }
 
 pub(super) fn translate(text: &str) -> Result<Imported, ImportError> {

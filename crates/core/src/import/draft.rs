@@ -101,7 +101,14 @@ fn list(words: &[String]) -> String {
 
 /// The largest unit that says it exactly.
 fn size(bytes: u64) -> String {
-    let units = [("TiB", 1 << 40), ("GiB", 1 << 30), ("GB", 1_000_000_000), ("MiB", 1 << 20), ("MB", 1_000_000), ("KiB", 1 << 10)];
+    let units = [
+        ("TiB", 1 << 40),
+        ("GiB", 1 << 30),
+        ("GB", 1_000_000_000),
+        ("MiB", 1 << 20),
+        ("MB", 1_000_000),
+        ("KiB", 1 << 10),
+    ];
     let exact = units.into_iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
     exact.map_or_else(|| format!("{bytes}B"), |(name, unit)| format!("{}{name}", bytes / unit))
 }

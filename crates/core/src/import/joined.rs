@@ -27,7 +27,10 @@ pub(super) fn translate(text: &str) -> Result<Imported, ImportError> {
         one(&words, line, &mut draft, &mut remarks);
     }
     if draft.jobs.is_empty() {
-        return Err(ImportError::Nothing { what: "there is no job behind `--aggregate_jobs` or `--sub_jobs`", remarks });
+        return Err(ImportError::Nothing {
+            what: "there is no job behind `--aggregate_jobs` or `--sub_jobs`",
+            remarks,
+        });
     }
     Ok(Imported { text: draft.write(), remarks })
 }
@@ -141,7 +144,10 @@ fn read(flags: &[String], line: usize, draft: &mut Draft, remarks: &mut Vec<Rema
             "--py_modules" => draft.py_modules.extend(values),
             "--test" => remarks.push(at(line, "`--test` is `yard target check ray`")),
             "--ray_address" | "--config_file" => {
-                remarks.push(at(line, format!("`{flag} {}` was left out: name the cluster in the target", values.join(" "))));
+                remarks.push(at(
+                    line,
+                    format!("`{flag} {}` was left out: name the cluster in the target", values.join(" ")),
+                ));
             }
             _ => remarks.push(at(line, format!("`{flag}` is not known, and was left out"))),
         }

@@ -67,7 +67,8 @@ fn task(item: &Node, draft: &Draft, remarks: &mut Vec<Remark>) -> Result<DraftJo
     if !matches!(item.value, Value::Map(_)) {
         return Err(at(item.line, "a task is a table with `name` and `py_args`"));
     }
-    let wish = item.get("name").map_or(Ok("task"), |name| name.text().ok_or_else(|| at(name.line, "`name` is no text")))?;
+    let wish =
+        item.get("name").map_or(Ok("task"), |name| name.text().ok_or_else(|| at(name.line, "`name` is no text")))?;
     let arguments = item.get("py_args").ok_or_else(|| at(item.line, "`py_args` is missing"))?;
     let arguments = arguments.text().ok_or_else(|| at(arguments.line, "`py_args` is no text"))?;
     let mut job = DraftJob { name: draft.name(wish), ..DraftJob::default() };

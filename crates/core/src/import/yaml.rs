@@ -44,7 +44,9 @@ pub(super) fn parse(text: &str) -> Result<Node, Remark> {
                 None
             }
             Event::SequenceEnd | Event::MappingEnd => open.pop().map(|(node, _)| node),
-            Event::DocumentStart(_) if root.is_some() => return Err(at(line, "there is a second document in the file")),
+            Event::DocumentStart(_) if root.is_some() => {
+                return Err(at(line, "there is a second document in the file"));
+            }
             _ => None,
         };
         match (done, open.last_mut()) {

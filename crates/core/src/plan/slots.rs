@@ -257,8 +257,7 @@ impl Slots {
 
     /// Whether there are so many CPUs and so much memory for it; then, which GPUs are kept for another.
     fn has_room(&self, run: RunId, cpus: u32, memory: u64) -> Option<&[usize]> {
-        let free =
-            self.used.cpus + cpus <= self.capacity.cpus && self.used.memory + memory <= self.capacity.memory;
+        let free = self.used.cpus + cpus <= self.capacity.cpus && self.used.memory + memory <= self.capacity.memory;
         let reservation = self.reservation.as_ref().filter(|reserved| reserved.run != run);
         if !free || !reservation.is_none_or(|reserved| self.leaves_room(reserved, cpus, memory)) {
             return None;
@@ -304,9 +303,7 @@ fn devices(used: &[u32], gpus: Gpus, kept: &[usize]) -> Option<Vec<usize>> {
         Gpus::Share(_) => {
             let fits = |used: u32| used + gpus.units() <= Gpus::UNITS;
             let candidates = used.iter().enumerate().filter(|(device, used)| open(device) && fits(**used));
-            candidates
-                .max_by_key(|(device, used)| (**used, std::cmp::Reverse(*device)))
-                .map(|(device, _)| vec![device])
+            candidates.max_by_key(|(device, used)| (**used, std::cmp::Reverse(*device))).map(|(device, _)| vec![device])
         }
     }
 }

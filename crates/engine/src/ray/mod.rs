@@ -16,8 +16,8 @@ use trainyard_core::spec::{RaySpec, SecretRef};
 use trainyard_web::{Auth, Body, Client, Error, Limits, Response, Secret, Settings, Trust, encode};
 
 pub(crate) use letters::{ASKING, Agent, Letters, RUNS};
-pub(crate) use several::{Silent, any};
 pub(crate) use package::{agent_package, parcel_package, seal, send, snapshot_packages};
+pub(crate) use several::{Silent, any};
 
 use crate::home::locate;
 

@@ -1,17 +1,18 @@
 //! Ray clusters: every group of a parcel is a job of its own, named by us, on one of them.
 
+mod choose;
+mod gang;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use trainyard_agent::depot::Depot;
-use trainyard_agent::disk::{Durability, now, read_json, replace_json};
+use trainyard_agent::disk::now;
 use trainyard_agent::inspect::Inspection;
 use trainyard_agent::look::{Fate, Finding};
 use trainyard_agent::order::Source;
-use trainyard_agent::parcel::Parcel;
-use trainyard_agent::ray::{GANG, SEAL, Seat, Seating, link_name, seating_name};
+use trainyard_agent::ray::{SEAL, link_name};
 use trainyard_agent::site::SiteState;
 use trainyard_core::id::RunId;
 use trainyard_core::plan::ray::{
@@ -25,24 +26,12 @@ use super::{Asked, InQueue, Over, Seen, Shipment, Site};
 use crate::pipe::{Pipe, PipeError};
 use crate::ray::{self, ASKING, Agent, RUNS, Ray, RayError, Silent};
 use crate::target::SubmitError;
+use gang::{gang_id, in_gang, is_lost};
 
 /// Ray may bring back the record of a job that is removed right after its end.
 const SETTLED: i64 = 60_000;
 /// For an agent to do what it was started for.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What is remembered of a parcel before it is sent: where. A cluster that is away then is waited for, not passed over.
-#[derive(Debug, Serialize, Deserialize)]
-struct Choice {
-    address: String,
-    job: JobSpec,
-    /// Where its runs were begun, for when the cluster does not say any more.
-    #[serde(default)]
-    begun: BTreeMap<RunId, String>,
-    /// All of its runs are one job of Ray's.
-    #[serde(default)]
-    gang: bool,
-}
 
 #[derive(Debug)]
 pub struct RaySite {
@@ -69,78 +58,6 @@ impl RaySite {
         choices: PathBuf,
     ) -> Self {
         Self { spec, clusters, pipe, agent, home, choices, parcels: HashMap::new(), silent: Silent::default() }
-    }
-
-    fn choice(&self, parcel: &str) -> Option<Choice> {
-        read_json(&self.choices.join(format!("{parcel}.json")))
-    }
-
-    fn keep(&self, parcel: &str, choice: &Choice) -> std::io::Result<()> {
-        fs_err::create_dir_all(&self.choices)?;
-        replace_json(&self.choices.join(format!("{parcel}.json")), choice, Durability::Synced)
-    }
-
-    /// That a run was begun must not be forgotten before its cluster is.
-    fn note_begun(&mut self, asked: &Asked, node: &str) -> std::io::Result<()> {
-        let parcel = &asked.place.parcel;
-        if self.parcels.contains_key(&asked.run) {
-            return Ok(());
-        }
-        let Some(mut choice) = self.choice(parcel) else { return Ok(()) };
-        if choice.begun.get(&asked.run).map(String::as_str) != Some(node) {
-            choice.begun.insert(asked.run, node.to_owned());
-            self.keep(parcel, &choice)?;
-        }
-        self.parcels.insert(asked.run, parcel.clone());
-        Ok(())
-    }
-
-    fn index(&self, address: &str) -> Option<usize> {
-        self.clusters.iter().position(|ray| ray.address() == address)
-    }
-
-    /// The cluster of a parcel: the one it was sent to before, else the one with the most room for it.
-    /// With it, which others were passed over and why.
-    fn choose(&mut self, shipment: &Shipment) -> Result<(usize, Vec<String>), SubmitError> {
-        let parcel = &shipment.parcel;
-        if let Some(choice) = self.choice(&parcel.id) {
-            return self.index(&choice.address).map(|index| (index, Vec::new())).ok_or_else(|| {
-                SubmitError::Refused(format!(
-                    "it was sent to {}, which the target does not name any more",
-                    choice.address
-                ))
-            });
-        }
-        let (jobs, spec) = (parcel.jobs().cloned().collect::<Vec<_>>(), self.spec.clone());
-        let (several, is_gang) = (self.clusters.len() > 1, parcel.is_gang());
-        let question = move |ray: &Ray| room(ray, &jobs, &spec, is_gang, several);
-        let mut best: Option<(f64, usize)> = None;
-        let mut trouble = Vec::new();
-        let all: Vec<(usize, Ray)> = self.clusters.iter().cloned().enumerate().collect();
-        for (index, answer) in self.silent.ask(&all, question) {
-            match answer {
-                Ok(room) if best.is_none_or(|(most, _)| room > most) => best = Some((room, index)),
-                Ok(_) => {}
-                Err(error) => trouble.push((index, error)),
-            }
-        }
-        let Some((_, index)) = best else {
-            // One that would take it may be away: that is no refusal.
-            let away = trouble.iter().position(|(_, error)| !matches!(error, RayError::Refused(_))).unwrap_or(0);
-            return Err(trouble
-                .into_iter()
-                .nth(away)
-                .map_or_else(|| SubmitError::Refused("the target names no cluster".to_owned()), |(_, it)| unsent(it)));
-        };
-        let address = self.clusters.get(index).map(Ray::address).unwrap_or_default();
-        let first = parcel.jobs().next().unwrap_or(&parcel.job).clone();
-        let choice = Choice { address, job: first, begun: BTreeMap::new(), gang: is_gang };
-        self.keep(&parcel.id, &choice).map_err(SubmitError::Unreachable)?;
-        let passed = |(index, error): (usize, RayError)| {
-            let address = self.clusters.get(index).map(Ray::address).unwrap_or_default();
-            format!("{address} was passed over: {}", super::chain(&error))
-        };
-        Ok((index, trouble.into_iter().map(passed).collect()))
     }
 
     fn send(&self, ray: &Ray, shipment: &Shipment) -> Result<(), SubmitError> {
@@ -207,34 +124,6 @@ impl RaySite {
             ray.submit(&submission.with(&parcel.job, &need)).map_err(unsure)?;
         }
         Ok(())
-    }
-
-    /// One job for all runs of a group. It needs nothing itself; it holds places for them.
-    fn gang(&self, parcel: &Parcel, runtime_env: RuntimeEnv, nodes: &[Node]) -> Result<Submission, SubmitError> {
-        let mut seats = Vec::new();
-        for (group, members) in (0..).zip(&parcel.groups) {
-            let Some(member) = members.first() else { continue };
-            let need = Need::of(parcel.job_of(member), &self.spec, nodes).map_err(SubmitError::Refused)?;
-            let command = self.agent.entrypoint(self.pipe.depot(), &format!("--group {group}")).map_err(unsent)?;
-            let Need { cpus, gpus, memory, resources } = need;
-            seats.push(Seat { group, command, cpus, gpus, memory, resources });
-        }
-        let mut runtime_env = runtime_env;
-        let text = serde_json::to_string(&seats).map_err(|error| SubmitError::Refused(error.to_string()))?;
-        runtime_env.env_vars.insert(GANG.to_owned(), text);
-        let slowest = parcel.jobs().max_by_key(|job| job.grace).unwrap_or(&parcel.job);
-        let task = format!("--gang {}", parcel.id);
-        let submission = Submission {
-            entrypoint: self.agent.entrypoint(self.pipe.depot(), &task).map_err(unsent)?,
-            submission_id: gang_id(&parcel.id),
-            runtime_env,
-            metadata: BTreeMap::new(),
-            entrypoint_num_cpus: None,
-            entrypoint_num_gpus: None,
-            entrypoint_memory: None,
-            entrypoint_resources: BTreeMap::new(),
-        };
-        Ok(submission.with(slowest, &Need::nothing()))
     }
 
     /// What lies in the folder of a run that has begun.
@@ -308,26 +197,6 @@ impl RaySite {
         }
     }
 
-    /// What the jobs of groups that start together say of their runs, by parcel.
-    fn gangs(
-        &self,
-        ray: &Ray,
-        asked: &[&Asked],
-        jobs: &HashMap<(&str, u32), &JobRow>,
-    ) -> Result<BTreeMap<String, Seating>, RayError> {
-        let mut found = BTreeMap::new();
-        for parcel in asked.iter().map(|it| &it.place.parcel).collect::<BTreeSet<_>>() {
-            let Some(job) = jobs.get(&(parcel.as_str(), 0)).filter(|job| job.id == gang_id(parcel)) else { continue };
-            let name = format!("{}/{}", link_name(self.pipe.depot()), seating_name(parcel));
-            let seating = match &job.node {
-                Some(node) => read(ray, node, &name)?,
-                None => None,
-            };
-            found.insert(parcel.clone(), seating.unwrap_or_default());
-        }
-        Ok(found)
-    }
-
     fn why(&self, asked: &Asked, reasons: Option<&(Vec<Node>, plan::Usage)>) -> Option<String> {
         let (nodes, usage) = reasons?;
         let job = self.choice(&asked.place.parcel)?.job;
@@ -364,46 +233,6 @@ impl RaySite {
         let words = ["settle", "--run", &run, "--attempt", &attempt];
         self.pipe.at(place.0, place.1, |pipe| pipe.task(&words, job, PATIENCE))
     }
-}
-
-fn gang_id(parcel: &str) -> String {
-    submission_id("together", parcel, 0)
-}
-
-fn is_lost(seating: Option<&Seating>, asked: &Asked) -> bool {
-    seating.is_some_and(|seating| seating.lost.contains_key(&asked.place.group))
-}
-
-fn in_gang(seating: &Seating, group: u32) -> InQueue {
-    if seating.lost.contains_key(&group) {
-        InQueue::Over(Over::NodeFailure)
-    } else if seating.ended.contains_key(&group) {
-        InQueue::Over(Over::Ended)
-    } else if seating.nodes.is_empty() {
-        InQueue::Waiting { why: Some("waits until there is room for all of its group at once".to_owned()) }
-    } else {
-        InQueue::Running
-    }
-}
-
-/// How many such jobs could start now; less than none where many wait already.
-fn room(ray: &Ray, jobs: &[JobSpec], spec: &RaySpec, gang: bool, several: bool) -> Result<f64, RayError> {
-    let nodes = ray.nodes()?;
-    let needs = jobs.iter().map(|job| Need::of(job, spec, &nodes)).collect::<Result<Vec<_>, _>>();
-    let needs = needs.map_err(RayError::Refused)?;
-    let why = match &needs[..] {
-        needs if gang => plan::refuse_together(needs, &nodes),
-        needs => needs.first().and_then(|need| plan::refuse(need, &nodes)),
-    };
-    if let Some(why) = why {
-        return Err(RayError::Refused(why));
-    }
-    if !several {
-        return Ok(0.0);
-    }
-    let usage = ray.usage()?;
-    let room = needs.iter().map(|need| plan::room(need, &usage)).fold(f64::INFINITY, f64::min);
-    Ok(room - ray.jobs()?.iter().filter(|job| job.status == JobStatus::Pending).count() as f64)
 }
 
 fn read<T: serde::de::DeserializeOwned>(ray: &Ray, node: &str, name: &str) -> Result<Option<T>, RayError> {

@@ -65,9 +65,14 @@ fn clash(plans: &[Plan]) -> Option<String> {
     plans.iter().enumerate().find_map(|(index, plan)| {
         let others: Vec<_> = plans.iter().take(index).flat_map(secrets).collect();
         let mut own = secrets(plan).into_iter();
-        own.find(|(name, setting)| others.iter().any(|(other, its)| other == name && its != setting)).map(|(name, _)| {
-            format!("`jobs.{}.env.{name}` is another secret than in the jobs before it; give it another name", plan.job.name)
-        })
+        own.find(|(name, setting)| others.iter().any(|(other, its)| other == name && its != setting)).map(
+            |(name, _)| {
+                format!(
+                    "`jobs.{}.env.{name}` is another secret than in the jobs before it; give it another name",
+                    plan.job.name
+                )
+            },
+        )
     })
 }
 
@@ -78,10 +83,9 @@ pub(super) fn misplaced(job: &JobSpec, kind: &TargetKind) -> Option<String> {
         TargetKind::Ray(_) => None,
         _ if job.per_node.is_some() => only("per-node"),
         _ if !job.shares.is_empty() => only("resources"),
-        TargetKind::Local(_) | TargetKind::Ssh(_) => job
-            .node
-            .as_ref()
-            .map(|node| format!("`jobs.{}` wants the node `{node}`, and this is one machine; leave out `node`", job.name)),
+        TargetKind::Local(_) | TargetKind::Ssh(_) => job.node.as_ref().map(|node| {
+            format!("`jobs.{}` wants the node `{node}`, and this is one machine; leave out `node`", job.name)
+        }),
         _ => None,
     }
 }

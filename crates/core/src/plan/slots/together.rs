@@ -39,7 +39,10 @@ impl Capacity {
         let memory = demands.iter().map(|it| it.memory).fold(0, u64::saturating_add);
         let many = demands.len();
         if spread(&vec![0; self.gpus.len()], gpus.into_iter(), &[]).is_none() {
-            return Some(format!("the {many} runs need more GPUs at once than the {} of this machine", self.gpus.len()));
+            return Some(format!(
+                "the {many} runs need more GPUs at once than the {} of this machine",
+                self.gpus.len()
+            ));
         }
         if cpus > self.cpus {
             return Some(format!("the {many} runs need {cpus} CPUs at once, this machine has {}", self.cpus));

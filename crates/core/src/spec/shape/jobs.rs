@@ -55,7 +55,11 @@ pub(super) static JOB: TableShape = TableShape {
         ),
         default("cpus", COUNT, "1", "Processor cores of one run, on each of its nodes."),
         optional("memory", Shape::Size, "Memory of one run, such as `\"32GB\"`, on each of its nodes."),
-        optional("node", Shape::Line, "The only node to run on: its name, or on Ray its address or id; `\"any\"` is any."),
+        optional(
+            "node",
+            Shape::Line,
+            "The only node to run on: its name, or on Ray its address or id; `\"any\"` is any.",
+        ),
         optional(
             "resources",
             Shape::Map { of: &Shape::Number, names: Names::Any },

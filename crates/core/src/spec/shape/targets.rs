@@ -162,32 +162,32 @@ pub(super) static KINDS: &[Kind] = &[
         table: TableShape {
             bonds: &[Bond::OneOf(&["address", "clusters"])],
             keys: &[
-            optional(
-                "address",
-                Shape::Either(&[Shape::Line, Shape::List { of: &Shape::Line, least: 1 }]),
-                "The address of the dashboard, or several.",
-            ),
-            optional(
-                "clusters",
-                Shape::Line,
-                "A file with a line `name: NAME address: URL` for each cluster, such as `~/.cluster_config`, instead of `address`.",
-            ),
-            depot(),
-            optional("token", Shape::Secret, "Where the access token is found."),
-            optional("ca", Shape::Line, CA_DOC),
-            optional("node", Shape::Line, "The only node to run on: its name, address or id."),
-            optional(
-                "resources",
-                Shape::Map { of: &Shape::Number, names: Names::Any },
-                "What every run holds of the cluster's own resources, such as `{ disk = 0.5 }`.",
-            ),
-            default("pip", LINES, "[]", "Python packages that Ray installs for every run."),
-            default("py-modules", LINES, "[]", "Addresses of packages that Ray puts on the path of every run."),
-            optional(
-                "env",
-                Shape::Map { of: &Shape::Text, names: Names::Variable },
-                "Environment variables that all jobs get there.",
-            ),
+                optional(
+                    "address",
+                    Shape::Either(&[Shape::Line, Shape::List { of: &Shape::Line, least: 1 }]),
+                    "The address of the dashboard, or several.",
+                ),
+                optional(
+                    "clusters",
+                    Shape::Line,
+                    "A file with a line `name: NAME address: URL` for each cluster, such as `~/.cluster_config`, instead of `address`.",
+                ),
+                depot(),
+                optional("token", Shape::Secret, "Where the access token is found."),
+                optional("ca", Shape::Line, CA_DOC),
+                optional("node", Shape::Line, "The only node to run on: its name, address or id."),
+                optional(
+                    "resources",
+                    Shape::Map { of: &Shape::Number, names: Names::Any },
+                    "What every run holds of the cluster's own resources, such as `{ disk = 0.5 }`.",
+                ),
+                default("pip", LINES, "[]", "Python packages that Ray installs for every run."),
+                default("py-modules", LINES, "[]", "Addresses of packages that Ray puts on the path of every run."),
+                optional(
+                    "env",
+                    Shape::Map { of: &Shape::Text, names: Names::Variable },
+                    "Environment variables that all jobs get there.",
+                ),
             ],
         },
     },
