@@ -317,6 +317,6 @@ fn exit_code(state: &State) -> i32 {
 
 /// The scheduler carries them in the job's environment, under the names the program knows.
 fn secrets(parcel: &Parcel) -> Secrets {
-    let names = parcel.job.env.iter().filter(|(_, setting)| matches!(setting, Setting::Secret(_)));
+    let names = parcel.jobs().flat_map(|job| &job.env).filter(|(_, setting)| matches!(setting, Setting::Secret(_)));
     Secrets(names.filter_map(|(name, _)| Some((name.clone(), std::env::var(name).ok()?))).collect())
 }

@@ -5,8 +5,8 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 use trainyard_core::id::{RunId, Token};
-use trainyard_core::run::Run;
-use trainyard_core::spec::{JobSpec, ResumeBy};
+use trainyard_core::run::{Run, Tie};
+use trainyard_core::spec::{JobSpec, ResumeBy, Start};
 use trainyard_core::time::Span;
 use trainyard_core::value::Params;
 
@@ -42,6 +42,16 @@ pub struct Member {
     pub from: Option<RunId>,
     /// As it was when it was sent.
     pub run: Run,
+    /// Of a parcel that is a whole group.
+    #[serde(default)]
+    pub tied: Option<Box<Tied>>,
+}
+
+/// What a run of a group has instead of its parcel's job, and what ties it to the others.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Tied {
+    pub job: JobSpec,
+    pub tie: Tie,
 }
 
 /// How to speak to whatever gave the allocation.
@@ -94,6 +104,22 @@ impl Parcel {
         }
     }
 
+    /// What a run of it is a run of.
+    pub fn job_of<'a>(&'a self, member: &'a Member) -> &'a JobSpec {
+        member.tied.as_ref().map_or(&self.job, |tied| &tied.job)
+    }
+
+    /// Of all its runs.
+    pub fn jobs(&self) -> impl Iterator<Item = &JobSpec> {
+        self.groups.iter().flatten().map(|member| self.job_of(member))
+    }
+
+    /// Its runs start at once or not at all.
+    pub fn is_gang(&self) -> bool {
+        let mut ties = self.groups.iter().flatten().filter_map(|member| member.tied.as_ref());
+        ties.any(|tied| tied.tie.start == Start::Together)
+    }
+
     pub fn group(&self, index: u32) -> &[Member] {
         self.groups.get(index as usize).map_or(&[], Vec::as_slice)
     }
@@ -105,7 +131,7 @@ impl Parcel {
             name: member.name.clone(),
             attempt,
             token: Token::new(member.id, attempt),
-            job: self.job.clone(),
+            job: self.job_of(member).clone(),
             seed: member.seed,
             params: member.params.clone(),
             from: member.from,

@@ -1,6 +1,8 @@
 //! A Ray job, seen from inside: what came with it in packages is put into the depot of its node, and the depot is put
 //! where Ray lets its logs be read, so that whoever sent the job can look at it.
 
+mod gang;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,6 +20,8 @@ use crate::lessor::Lessor;
 use crate::order::{Lease, Secrets, Source, Told};
 use crate::parcel::Parcel;
 use crate::pipe::{serve, store};
+
+pub use gang::{GANG, Seat, Seating, lead, seating_name};
 
 /// Names of our packages begin so.
 pub const PREFIX: &str = "_ray_pkg_yard_";

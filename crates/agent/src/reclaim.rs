@@ -127,7 +127,7 @@ impl<'a> Survey<'a> {
             survey.sort(folder);
         }
         survey.kept = survey.kept(wish);
-        survey.images.extend(survey.staying.iter().filter_map(|(_, parcel)| image_of(&parcel.job)));
+        survey.images.extend(survey.staying.iter().flat_map(|(_, parcel)| parcel.jobs().filter_map(image_of)));
         Ok(survey)
     }
 

@@ -122,7 +122,7 @@ impl<'a> SiteRun<'a> {
 
     fn lost(&self, parcel: &Parcel, folder: &AttemptFolder) -> Ending {
         let why = "the agent was killed or the node went down".to_owned();
-        let mut ending = lost(folder, &parcel.job, View::of(&self.depot, self.member.id), why);
+        let mut ending = lost(folder, parcel.job_of(self.member), View::of(&self.depot, self.member.id), why);
         let last = folder.last_sign().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
         let last = last.map(|at| Instant(i64::try_from(at.as_millis()).unwrap_or(i64::MAX)));
         if let (Some(ends), Some(last)) = (self.state.ends, last)

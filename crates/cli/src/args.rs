@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    agent, cancel, clean, completions, diff, doctor, export, image, init, logs, man, plot, ps, pull, queue, report,
-    retry, run, schema, show, show_config, sweep, target, wait, yardmaster,
+    agent, cancel, clean, completions, diff, doctor, export, image, import, init, logs, man, plot, ps, pull, queue,
+    report, retry, run, schema, show, show_config, sweep, target, wait, yardmaster,
 };
 use crate::report::Output;
 
@@ -50,6 +50,7 @@ pub(crate) enum Command {
     Clean(clean::Clean),
     Report(report::Report),
     Image(image::ImageCommand),
+    Import(import::Import),
     Target(target::Target),
     Doctor(doctor::Doctor),
     Schema(schema::Schema),

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use trainyard_core::spec::{self, Layer, Loaded};
-use trainyard_engine::home::Home;
+use trainyard_core::import::{Cluster, Remark, parse_clusters};
+use trainyard_core::spec::{self, Layer, Loaded, TargetKind, TargetSpec};
+use trainyard_engine::home::{Home, locate};
 use trainyard_engine::ledger::{Filter, Ledger, RunRow};
 use trainyard_engine::site::Reach;
 use trainyard_engine::yardmaster::{Caller, Start};
@@ -66,7 +67,38 @@ impl Context {
             }
         }
         let name = project.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        Ok(spec::load(&layers, &self.sets, &name.unwrap_or_default())?)
+        let mut loaded = spec::load(&layers, &self.sets, &name.unwrap_or_default())?;
+        for target in loaded.config.targets.values_mut() {
+            if let TargetKind::Ray(ray) = &mut target.kind
+                && let Some(file) = &ray.clusters
+            {
+                // One that cannot be read is told by whoever needs it.
+                let listed = self.clusters(file).map(|(clusters, _)| clusters).unwrap_or_default();
+                ray.addresses = listed.into_iter().map(|cluster| cluster.address).collect();
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// What a list of clusters says, and what in it is not understood.
+    fn clusters(&self, file: &str) -> Result<(Vec<Cluster>, Vec<Remark>), String> {
+        let text = fs_err::read_to_string(locate(Path::new(file), &self.folder)).map_err(|error| error.to_string())?;
+        Ok(parse_clusters(&text))
+    }
+
+    /// Says what is wrong with the list of clusters of a target, if it has one; fails when there is none left.
+    pub(crate) fn check_clusters(&self, target: &TargetSpec) -> Result<(), CommandError> {
+        let TargetKind::Ray(ray) = &target.kind else { return Ok(()) };
+        let Some(file) = &ray.clusters else { return Ok(()) };
+        let wrong =
+            |why: String| CommandError::new(Exit::Settings, format!("`targets.{}.clusters`: {why}", target.name));
+        let (clusters, remarks) = self.clusters(file).map_err(wrong)?;
+        remarks.iter().for_each(|remark| self.printer.say(&format!("{file}: {remark}")));
+        if clusters.is_empty() {
+            let error = wrong(format!("no line of {file} names a cluster"));
+            return Err(error.hint("a line is `name: NAME address: http://HOST:8265`"));
+        }
+        Ok(())
     }
 
     /// Paths in messages are short where they can be.
@@ -104,7 +136,7 @@ impl Context {
     }
 
     /// The runs these words mean, in the order given: a run by name, id or prefix, or all runs of the newest
-    /// submission of that job or name.
+    /// submission of that job, group or name.
     pub(crate) fn resolve(&self, ledger: &Ledger, words: &[String]) -> Result<Vec<RunRow>, CommandError> {
         let mut found: Vec<RunRow> = Vec::new();
         for word in words {
@@ -126,6 +158,14 @@ impl Context {
 }
 
 fn group(ledger: &Ledger, word: &str) -> Result<Vec<RunRow>, CommandError> {
-    let Some(batch) = ledger.newest_batch(word)? else { return Ok(Vec::new()) };
-    Ok(ledger.runs(&Filter { batch: Some(batch), ..Filter::default() })?)
+    let (batch, group) = (ledger.newest_batch(word)?, ledger.newest_group(word)?);
+    let filter = match (batch, group) {
+        // Of a job and a group of one name, the one that was submitted last.
+        (batch, Some((tie, newest))) if batch.is_none_or(|batch| batch < newest) => {
+            Filter { tie: Some(tie), ..Filter::default() }
+        }
+        (Some(batch), _) => Filter { batch: Some(batch), ..Filter::default() },
+        (None, _) => return Ok(Vec::new()),
+    };
+    Ok(ledger.runs(&filter)?)
 }

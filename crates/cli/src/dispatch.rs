@@ -26,6 +26,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: Printer) -> Result<Exit, C
         Command::Clean(command) => command.run(&context),
         Command::Report(command) => command.run(&context),
         Command::Image(command) => command.run(&context),
+        Command::Import(command) => command.run(&context),
         Command::Target(command) => command.run(&context),
         Command::Doctor(command) => command.run(&context),
         Command::Schema(command) => command.run(&context),

@@ -77,6 +77,7 @@ impl<'a> Errand<'a> {
 
     /// What is known about the site; asked anew when that is old, unless nothing may be touched.
     pub(crate) fn known(&mut self, touch_nothing: bool) -> Result<Option<Known>, CommandError> {
+        self.context.check_clusters(self.target)?;
         let path = self.context.home.site(&self.target.name);
         let recalled = Known::recall(&path, self.target);
         if touch_nothing || recalled.as_ref().is_some_and(Known::is_fresh) {

@@ -2,6 +2,7 @@
 //! as a value, everything it concludes goes out as a value.
 
 pub mod id;
+pub mod import;
 pub mod plan;
 pub mod quote;
 pub mod run;

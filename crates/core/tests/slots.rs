@@ -135,3 +135,72 @@ fn a_machine_that_turns_out_larger_is_used_at_once() {
     assert_eq!(slots.start_next().unwrap().0, id(2));
     assert_eq!(slots.start_next(), None);
 }
+
+proptest! {
+    /// Gangs start whole, never too much at once, and all get their turn beside single runs.
+    #[test]
+    fn gangs_start_whole_and_never_block_each_other(
+        gangs in prop::collection::vec(prop::collection::vec(demand(), 1..4), 1..20),
+        order in any::<u64>(),
+    ) {
+        let capacity = machine(8, 4);
+        let mut slots = Slots::new(capacity.clone());
+        let (mut of, mut wanted, mut number) = (BTreeMap::new(), 0, 0_u128);
+        for (rank, gang) in gangs.iter().enumerate() {
+            let members: Vec<(RunId, Demand)> = gang.iter().map(|demand| { number += 1; (id(number), *demand) }).collect();
+            if let [(run, demand)] = members[..] {
+                slots.wait(run, rank as u64, demand);
+            } else if capacity.refuse_together(gang).is_none() {
+                of.extend(members.iter().map(|(run, _)| (run.0.as_u128(), (rank, members.len()))));
+                slots.wait_together(rank as u64, members.clone());
+            } else {
+                continue;
+            }
+            wanted += members.len();
+        }
+        let (mut running, mut begun) = (BTreeMap::new(), BTreeMap::<usize, usize>::new());
+        let (mut done, mut steps) = (0, order);
+        loop {
+            while let Some((run, slot)) = slots.start_next() {
+                running.insert(run.0.as_u128(), slot);
+                check(&capacity, &running);
+                if let Some((gang, _)) = of.get(&run.0.as_u128()) {
+                    *begun.entry(*gang).or_default() += 1;
+                }
+            }
+            for (gang, size) in of.values() {
+                prop_assert!(begun.get(gang).is_none_or(|count| count == size), "a part of a gang was started");
+            }
+            steps = steps.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let Some(ends) = running.keys().nth((steps >> 33) as usize % running.len().max(1)).copied() else { break };
+            running.remove(&ends);
+            slots.release(id(ends));
+            done += 1;
+        }
+        prop_assert_eq!(done, wanted, "somebody never got a turn");
+    }
+}
+
+#[test]
+fn what_never_fits_at_once_is_said() {
+    let one = Demand { cpus: 2, memory: 0, gpus: Gpus::Whole(1) };
+    let capacity = machine(4, 2);
+    assert_eq!(capacity.refuse_together(&[one, one]), None);
+    let why = capacity.refuse_together(&[one, one, one]).unwrap();
+    assert_eq!(why, "the 3 runs need more GPUs at once than the 2 of this machine");
+    let two = Demand { gpus: Gpus::Share(2), ..one };
+    assert_eq!(
+        capacity.refuse_together(&[two, two, two]).unwrap(),
+        "the 3 runs need 6 CPUs at once, this machine has 4"
+    );
+}
+
+#[test]
+fn a_member_that_leaves_does_not_keep_the_others() {
+    let one = Demand { cpus: 2, memory: 0, gpus: Gpus::Whole(0) };
+    let mut slots = Slots::new(machine(2, 0));
+    slots.wait_together(0, vec![(id(1), one), (id(2), one)]);
+    assert_eq!(slots.start_next(), None);
+    slots.release(id(1));
+    assert_eq!(slots.start_next().unwrap().0, id(2));
+}

@@ -180,6 +180,7 @@ fn settings(sampler: &str) -> (SweepSpec, Batch) {
         extra: Vec::new(),
         site: None,
         provenance: None,
+        tie: None,
     };
     (config.sweeps["study"].clone(), batch)
 }

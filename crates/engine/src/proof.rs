@@ -114,6 +114,7 @@ impl<'a> Proof<'a> {
                 seed: None,
                 params: run.params.clone(),
                 from: None,
+                tied: None,
                 run: Run::new(Policy { attempts: 1, on: Vec::new() }, now()),
             }]],
             lanes: site_plan.lanes,

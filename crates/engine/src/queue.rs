@@ -13,7 +13,7 @@ use trainyard_agent::post::NO_CODE;
 use trainyard_agent::program::run_limited_with;
 use trainyard_agent::site::SiteState;
 use trainyard_core::id::RunId;
-use trainyard_core::run::State;
+use trainyard_core::run::{State, Tie};
 use trainyard_core::spec::{JobSpec, SecretRef, Setting};
 
 use crate::ledger::{Batch, Ledger, LedgerError, NewRun, Request, RunRow};
@@ -44,7 +44,7 @@ pub fn add(ledger: &mut Ledger, depot: &Depot, parcel: &str, env: BTreeMap<Strin
     let mut new = Vec::new();
     for member in parcel.groups.iter().flatten() {
         if ledger.run(member.id)?.is_none() {
-            new.push(new_run(member));
+            new.push(member);
         }
     }
     if new.is_empty() {
@@ -55,28 +55,41 @@ pub fn add(ledger: &mut Ledger, depot: &Depot, parcel: &str, env: BTreeMap<Strin
     }
     let mut env = after(setup, env)?;
     env.extend(parcel.env.clone());
-    let batch = Batch {
+    let declared = Declared { cpus: *cpus, memory: *memory, gpus: gpus.clone() };
+    let batch = |first: &Member| Batch {
         project: depot.root().to_owned(),
         target: "local".to_owned(),
-        declared: Declared { cpus: *cpus, memory: *memory, gpus: gpus.clone() },
+        declared: declared.clone(),
         depot: depot.clone(),
-        job: with_own_secrets(&parcel),
+        job: with_own_secrets(&parcel.id, parcel.job_of(first)),
         source: parcel.source.clone(),
-        env,
+        env: env.clone(),
         extra: parcel.extra.clone(),
         site: None,
         provenance: None,
+        // The target is here.
+        tie: first.tied.as_ref().map(|tied| Tie { at_target: false, ..tied.tie.clone() }),
     };
-    ledger.submit(&batch, &new, now())?;
+    // A group comes whole: each of its jobs is a submission, and all of them enter at once.
+    let of_one_job = |a: &&Member, b: &&Member| step(a) == step(b);
+    let parts = new.chunk_by(of_one_job).filter_map(|part| {
+        let first = part.first()?;
+        Some((batch(first), part.iter().map(|member| new_run(member)).collect()))
+    });
+    ledger.submit_all(&parts.collect::<Vec<_>>(), now())?;
     Ok(())
 }
 
+fn step(member: &Member) -> Option<u32> {
+    member.tied.as_ref().map(|tied| tied.tie.step)
+}
+
 /// Where the sender found a secret means nothing here: its value came beside the parcel.
-fn with_own_secrets(parcel: &Parcel) -> JobSpec {
-    let mut job = parcel.job.clone();
+fn with_own_secrets(parcel: &str, job: &JobSpec) -> JobSpec {
+    let mut job = job.clone();
     for (name, setting) in &mut job.env {
         if let Setting::Secret(reference) = setting {
-            *reference = SecretRef::Env(secret_key(&parcel.id, name));
+            *reference = SecretRef::Env(secret_key(parcel, name));
         }
     }
     job

@@ -2,6 +2,7 @@
 //! and nothing else: from there on the yardmaster sees to it.
 
 mod around;
+mod group;
 mod record;
 mod sites;
 
@@ -17,7 +18,7 @@ use trainyard_agent::parcel::{Member, Parcel};
 use trainyard_core::id::RunId;
 use trainyard_core::plan::arguments::{ArgumentError, Invocation, command_line};
 use trainyard_core::plan::slurm::Facts;
-use trainyard_core::run::{Policy, Run};
+use trainyard_core::run::{Policy, Run, Tie};
 use trainyard_core::spec::{ImageSpec, JobSpec, TargetKind, TargetSpec};
 use trainyard_core::template::Values;
 use trainyard_core::value::Params;
@@ -31,6 +32,7 @@ use crate::snapshot::{Rules, SnapshotError};
 use crate::target::Declared;
 use crate::transfer::TransferError;
 
+pub use group::tie;
 pub(crate) use record::batch;
 pub use record::{Courier, Delivered, Recorded, again, deliver, record};
 
@@ -65,6 +67,8 @@ pub struct Plan {
     pub extra: Vec<String>,
     pub env: BTreeMap<String, String>,
     pub runs: Vec<PlannedRun>,
+    /// Set by [`tie`] for a job of a group.
+    pub tie: Option<Tie>,
 }
 
 impl Plan {
@@ -141,6 +145,7 @@ pub fn plan(wish: &Wish<'_>, home: &Home, facts: Option<&Facts>) -> Result<Plan,
         // A site has paths and programs of its own.
         env: if is_here { wish.env.clone() } else { BTreeMap::new() },
         runs,
+        tie: None,
     })
 }
 
@@ -148,6 +153,9 @@ fn destination(wish: &Wish<'_>, home: &Home, facts: Option<&Facts>) -> Result<De
     let target = wish.target;
     if wish.job.in_place && !matches!(target.kind, TargetKind::Local(_)) {
         return Err(SubmitError::InPlace { job: wish.job.name.clone(), target: target.name.clone() });
+    }
+    if let Some(why) = group::misplaced(wish.job, &target.kind) {
+        return Err(SubmitError::Refused { target: target.name.clone(), why });
     }
     match &target.kind {
         TargetKind::Local(limits) => Ok(Destination::Here { declared: Declared::of(limits), depot: depot(wish, home) }),
@@ -210,6 +218,7 @@ pub fn scripts(plan: &Plan, known: Option<&Known>) -> Result<Vec<String>, String
         seed: run.seed,
         params: run.params.clone(),
         from: None,
+        tied: None,
         run: Run::new(policy.clone(), now()),
     };
     let of_portion = |portion: &[PlannedRun]| {

@@ -27,6 +27,7 @@ fn batch() -> Batch {
         env: [("PATH".to_owned(), "/bin".to_owned())].into(),
         extra: vec!["it's".to_owned(), String::new()],
         site: None,
+        tie: None,
         provenance: Some(Provenance { commit: Some("ab".repeat(20)), dirty: Some(true), ..Provenance::default() }),
     }
 }

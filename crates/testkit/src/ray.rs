@@ -117,6 +117,7 @@ impl Ray {
         let address = format!("http://127.0.0.1:{}", self.dashboard);
         let spec = RaySpec {
             addresses: vec![address.clone()],
+            clusters: None,
             token: self.token.as_ref().map(|_| SecretRef::File(self.token_file())),
             ca: None,
             node: None,

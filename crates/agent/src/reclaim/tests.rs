@@ -50,6 +50,7 @@ impl Place {
             seed: None,
             params: Default::default(),
             from: None,
+            tied: None,
             run: Run::new(Policy { attempts: 1, on: Vec::new() }, Instant(0)),
         };
         let parcel = Parcel {

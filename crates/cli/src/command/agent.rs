@@ -95,8 +95,11 @@ enum Task {
         #[arg(long)]
         agent: String,
         /// The group of the parcel that came
-        #[arg(long, conflicts_with = "answer", required_unless_present = "answer")]
+        #[arg(long, conflicts_with = "answer", required_unless_present_any = ["answer", "gang"])]
         group: Option<u32>,
+        /// The parcel whose groups start together
+        #[arg(long, conflicts_with_all = ["answer", "group"])]
+        gang: Option<String>,
         /// The name of the answer to the request that came
         #[arg(long)]
         answer: Option<String>,
@@ -142,11 +145,12 @@ impl Agent {
                 answer(context.printer, &inspect::inspect(&Depot::new(depot), proof.as_deref()))?;
             }
             Task::Serve { depot, marker } => trainyard_agent::pipe::serve::serve(&depot, &marker)?,
-            Task::Ray { depot, agent, group, answer } => {
+            Task::Ray { depot, agent, group, gang, answer } => {
                 let depot = Depot::new(depot);
-                let code = match answer {
-                    Some(name) => ray::answer(&depot, &agent, &name)?,
-                    None => ray::begin(&depot, &agent, group.unwrap_or(0))?,
+                let code = match (answer, gang) {
+                    (Some(name), _) => ray::answer(&depot, &agent, &name)?,
+                    (None, Some(parcel)) => ray::lead(&depot, &agent, &parcel)?,
+                    (None, None) => ray::begin(&depot, &agent, group.unwrap_or(0))?,
                 };
                 return Ok(Exit::Job(u8::try_from(code).unwrap_or(1)));
             }

@@ -143,7 +143,7 @@ impl<'a> Watcher<'a> {
             return Ok(rows.iter().all(|row| row.ended.is_some()));
         }
         let first = self.ids.first().and_then(|id| self.ledger.run(*id).transpose()).transpose()?;
-        let tally = first.map_or(Ok(Vec::new()), |row| self.ledger.tally(row.batch))?;
+        let tally = first.map_or(Ok(Vec::new()), |row| self.ledger.tally_with(row.batch))?;
         self.live.show_sum(&tally);
         Ok(tally.iter().all(|(state, _)| matches!(state.as_str(), "succeeded" | "failed" | "cancelled")))
     }
@@ -233,7 +233,7 @@ pub(super) fn show_result(context: &Context, ledger: &Ledger, rows: &[RunRow]) -
         if !failed.is_empty() {
             printer.report(&RunTable { rows: &failed, now: now(), ids: Vec::new() });
         }
-        let tally = rows.first().map_or(Ok(Vec::new()), |row| ledger.tally(row.batch))?;
+        let tally = rows.first().map_or(Ok(Vec::new()), |row| ledger.tally_with(row.batch))?;
         let parts: Vec<String> = tally.iter().map(|(state, count)| format!("{count} {state}")).collect();
         printer.say(&parts.join(", "));
     }

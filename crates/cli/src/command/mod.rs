@@ -10,6 +10,7 @@ pub(crate) mod doctor;
 pub(crate) mod export;
 mod follow;
 pub(crate) mod image;
+pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod logs;
 pub(crate) mod man;

@@ -86,6 +86,7 @@ impl Ps {
             target: self.target.clone(),
             state: self.state.clone(),
             batch: None,
+            tie: None,
         })?;
         let ids = if printer.is_json() {
             Vec::new()
@@ -145,6 +146,8 @@ struct Group {
     seeds: Option<(u64, u64)>,
     /// The sweep they are trials of.
     sweep: Option<String>,
+    /// The group they are runs of: what it is tied by, and its name.
+    tie: Option<(String, String)>,
     tally: Vec<(String, i64)>,
 }
 
@@ -156,7 +159,12 @@ impl Groups {
                 let (seeds, tally) = (ledger.seeds_of(batch)?, ledger.tally(batch)?);
                 let sweep = ledger.leg_of(first.id)?.map(|(sweep, _)| ledger.sweep(sweep)).transpose()?.flatten();
                 let sweep = sweep.map(|row| row.name);
-                lines.push(Group { id: short_id(ledger, &first)?, first, seeds, sweep, tally });
+                let group =
+                    Group { id: short_id(ledger, &first)?, first, seeds, sweep, tie: ledger.group_of(batch)?, tally };
+                match lines.iter_mut().rev().find(|line: &&mut Group| line.tie.is_some() && line.tie == group.tie) {
+                    Some(line) => line.add(&group),
+                    None => lines.push(group),
+                }
             }
         }
         Ok(Self { lines, now })
@@ -164,14 +172,28 @@ impl Groups {
 }
 
 impl Group {
+    /// Another job of the same group.
+    fn add(&mut self, other: &Self) {
+        for (state, count) in &other.tally {
+            match self.tally.iter_mut().find(|(known, _)| known == state) {
+                Some((_, sum)) => *sum += count,
+                None => self.tally.push((state.clone(), *count)),
+            }
+        }
+        self.tally.sort();
+        if note(&self.first).is_none() {
+            self.first.note = other.first.note.clone().filter(|_| self.first.ended.is_none());
+        }
+    }
+
     fn count(&self) -> i64 {
         self.tally.iter().map(|(_, count)| count).sum()
     }
 
     /// Without the seed when there are several.
     fn name(&self) -> &str {
-        if let Some(sweep) = &self.sweep {
-            return sweep;
+        if let Some(name) = self.sweep.as_ref().or(self.tie.as_ref().map(|(_, name)| name)) {
+            return name;
         }
         let whole = self.first.name.as_str();
         if self.count() == 1 { whole } else { whole.rsplit_once("-s").map_or(whole, |(name, _)| name) }
@@ -181,7 +203,7 @@ impl Group {
     fn seeds(&self) -> String {
         match self.seeds {
             // Seeds of a sweep say nothing about it.
-            Some((least, greatest)) if self.count() > 1 && self.sweep.is_none() => {
+            Some((least, greatest)) if self.count() > 1 && self.sweep.is_none() && self.tie.is_none() => {
                 let whole = greatest
                     .checked_sub(least)
                     .is_some_and(|span| i64::try_from(span).is_ok_and(|span| span + 1 == self.count()));

@@ -52,7 +52,7 @@ impl Retry {
                 check_code(&mut pipes, &site.target, row, digest)?;
             }
         }
-        let ids = rows.iter().map(|row| submit::again(&mut ledger, row)).collect::<Result<Vec<_>, _>>()?;
+        let ids = submit::again(&mut ledger, &rows)?;
         let mut caller = context.knock(&secrets)?;
         if !self.detach {
             return follow::follow(context, &ledger, caller, &ids, pipes.into_first());

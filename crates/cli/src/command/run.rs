@@ -1,4 +1,6 @@
-//! `yard run`: from a job to results.
+//! `yard run`: from a job, or a group of them, to results.
+
+mod dry;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant as Clock};
@@ -7,17 +9,15 @@ use clap::Args;
 use serde_json::{Value, json};
 use trainyard_agent::container::NO_IMAGE;
 use trainyard_agent::post::NO_CODE;
-use trainyard_agent::snapshot::{Entry, Kind, decode};
 use trainyard_core::id::RunId;
 use trainyard_core::plan::slurm::Facts;
-use trainyard_core::quote::posix_line;
 use trainyard_core::spec::{
-    Config, ImageSpec, JobSpec, SecretRef, Setting, TargetKind, TargetSpec, format_duration, format_size, parse_seeds,
+    Config, GroupSpec, ImageSpec, JobSpec, SecretRef, Setting, TargetKind, TargetSpec, parse_seeds,
 };
 use trainyard_engine::ledger::{Ledger, RunRow};
-use trainyard_engine::site::{Known, depot_of};
-use trainyard_engine::snapshot::{self, Rules, Snapshot};
-use trainyard_engine::submit::{self, Destination, Plan, Wish};
+use trainyard_engine::site::Known;
+use trainyard_engine::snapshot::{self, Rules};
+use trainyard_engine::submit::{self, Delivered, Destination, Plan, Wish};
 use trainyard_engine::yardmaster::Caller;
 
 use super::follow;
@@ -25,12 +25,13 @@ use crate::context::{Context, Project};
 use crate::env;
 use crate::errand::Errand;
 use crate::error::{CommandError, Exit};
-use crate::report::{Report, Style, plural};
+use crate::report::{Report, Style};
+use dry::{DryRun, DryRuns};
 
-/// Run a job, once for each seed
+/// Run a job, once for each seed, or the jobs of a group
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// The job, as named in trainyard.toml
+    /// The job or group, as named in trainyard.toml
     job: String,
 
     /// Where to run it
@@ -41,7 +42,7 @@ pub(crate) struct Run {
     #[arg(long)]
     seeds: Option<String>,
 
-    /// A readable name instead of the job's
+    /// A readable name instead of the job's; with a group, what the jobs' names begin with
     #[arg(long)]
     name: Option<String>,
 
@@ -62,45 +63,185 @@ pub(crate) struct Run {
     extra: Vec<String>,
 }
 
+/// A job that is run, alone or as one of a group.
+struct Part<'a> {
+    job: JobSpec,
+    target: &'a TargetSpec,
+    /// The way to its target, in the list of ways.
+    way: usize,
+}
+
+/// What is known of a target, and how it is reached.
+struct Way<'a> {
+    target: &'a TargetSpec,
+    errand: Errand<'a>,
+    known: Option<Known>,
+}
+
 impl Run {
     pub(crate) fn run(self, context: &Context) -> Result<Exit, CommandError> {
         let project = context.project()?;
-        let job = &in_image(&project, find_job(&project, &self.job)?, self.image.as_deref())?;
-        let target = find_target(&project, job, self.target.as_deref())?;
-        let mut errand = Errand::new(context, target);
-        let is_site = !matches!(target.kind, TargetKind::Local(_));
-        let known = if is_site { errand.known(self.dry_run)? } else { None };
-        let facts = known.as_ref().and_then(Known::about);
-        let mut plan = self.plan(context, &project, job, target, facts)?;
+        let group = project.loaded.config.groups.get(&self.job);
+        let (parts, mut ways) = self.parts(context, &project, group)?;
+        let mut plans = self.plans(context, &project, group, &parts, &ways)?;
         if self.dry_run {
-            return self.show_plan(context, &plan, known.as_ref());
+            return show_plans(context, group, &plans, &parts, &ways);
         }
-        let secrets = secrets_of(job)?;
-        errand.bring_image(&mut plan)?;
+        let mut secrets = BTreeMap::new();
+        for part in &parts {
+            secrets.extend(secrets_of(&part.job)?);
+        }
+        for (plan, part) in plans.iter_mut().zip(&parts) {
+            if let Some(way) = ways.get_mut(part.way) {
+                way.errand.bring_image(plan)?;
+            }
+        }
         let mut ledger = context.ledger()?;
-        let delivered = submit::deliver(&plan, &mut errand)?;
-        let mut recorded = submit::record(plan, delivered, &mut ledger)?;
+        let delivered = deliver(plans, &parts, &mut ways)?;
+        let mut recorded = submit::record(delivered, &mut ledger)?;
         let mut caller = context.knock(&secrets)?;
         let ids = std::mem::take(&mut recorded.runs);
-        if self.detach && is_site {
+        if self.detach && ways.iter().any(|way| is_site(way.target)) {
             await_site(&ledger, &mut caller, &ids)?;
         }
         recorded.finish(&mut ledger)?;
         if self.detach {
-            let rows: Vec<RunRow> =
-                ids.iter().filter_map(|id| ledger.run(*id).transpose()).collect::<Result<_, _>>()?;
+            let rows = rows(&ledger, &ids)?;
             context.printer.report(&Submitted { rows: &rows });
-            forget_wiped(context, target, rows.first());
+            ways.iter().for_each(|way| forget_wiped(context, way.target, &rows));
             return Ok(refused(&rows).unwrap_or(Exit::Done));
         }
-        let exit = follow::follow(context, &ledger, caller, &ids, errand.into_pipe())?;
-        if is_site && let Some(first) = ids.first() {
-            forget_wiped(context, target, ledger.run(*first)?.as_ref());
-        }
+        let targets: Vec<&TargetSpec> = ways.iter().map(|way| way.target).collect();
+        let pipe = ways.into_iter().next().and_then(|way| way.errand.into_pipe());
+        let exit = follow::follow(context, &ledger, caller, &ids, pipe)?;
+        let rows = rows(&ledger, &ids)?;
+        targets.into_iter().filter(|target| is_site(target)).for_each(|target| forget_wiped(context, target, &rows));
         Ok(exit)
     }
 
-    fn show_plan(&self, context: &Context, plan: &Plan, known: Option<&Known>) -> Result<Exit, CommandError> {
+    /// What is run, in its order, and one way to each target.
+    fn parts<'a>(
+        &self,
+        context: &'a Context,
+        project: &'a Project,
+        group: Option<&GroupSpec>,
+    ) -> Result<(Vec<Part<'a>>, Vec<Way<'a>>), CommandError> {
+        if group.is_some_and(|group| group.jobs.len() > 1) && !self.extra.is_empty() {
+            let message = format!("`{}` is a group, and the arguments after `--` are for one program", self.job);
+            return Err(CommandError::new(Exit::Usage, message).hint("run one of its jobs by its own name"));
+        }
+        let (mut parts, mut ways) = (Vec::new(), Vec::<Way<'a>>::new());
+        for name in group.map_or(std::slice::from_ref(&self.job), |group| &group.jobs) {
+            let job = in_image(project, find_job(project, name)?, self.image.as_deref())?;
+            let named = self.target.as_deref().or(group.and_then(|group| group.target.as_deref()));
+            let target = find_target(project, &job, named)?;
+            let way = match ways.iter().position(|way| way.target == target) {
+                Some(way) => way,
+                None => {
+                    let mut errand = Errand::new(context, target);
+                    let known = if is_site(target) { errand.known(self.dry_run)? } else { None };
+                    ways.push(Way { target, errand, known });
+                    ways.len() - 1
+                }
+            };
+            parts.push(Part { job, target, way });
+        }
+        Ok((parts, ways))
+    }
+
+    fn plans(
+        &self,
+        context: &Context,
+        project: &Project,
+        group: Option<&GroupSpec>,
+        parts: &[Part<'_>],
+        ways: &[Way<'_>],
+    ) -> Result<Vec<Plan>, CommandError> {
+        if let Some(name) = &self.name {
+            check_name(name)?;
+        }
+        let plan = |part: &Part<'_>| {
+            let facts = ways.get(part.way).and_then(|way| way.known.as_ref()).and_then(Known::about);
+            let name = match (&self.name, group) {
+                (Some(name), Some(_)) => Some(format!("{name}-{}", part.job.name)),
+                (name, _) => name.clone(),
+            };
+            self.plan(context, project, part, name, facts)
+        };
+        let mut plans = parts.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
+        if let Some(group) = group {
+            submit::tie(group, &mut plans)?;
+        }
+        Ok(plans)
+    }
+
+    fn plan(
+        &self,
+        context: &Context,
+        project: &Project,
+        part: &Part<'_>,
+        name: Option<String>,
+        facts: Option<&Facts>,
+    ) -> Result<Plan, CommandError> {
+        let (config, job) = (&project.loaded.config, &part.job);
+        let usage = |message: String| CommandError::new(Exit::Usage, message);
+        let seeds = match &self.seeds {
+            Some(text) => parse_seeds(text).map_err(|error| usage(format!("--seeds: {error}")))?,
+            None => job.seeds.clone(),
+        };
+        let wish = Wish {
+            project: &project.folder,
+            rules: rules(config),
+            job,
+            image: image_of(config, job),
+            target: part.target,
+            seeds,
+            name,
+            extra: self.extra.clone(),
+            env: env::handed_on(),
+        };
+        Ok(submit::plan(&wish, &context.home, facts)?)
+    }
+}
+
+fn is_site(target: &TargetSpec) -> bool {
+    !matches!(target.kind, TargetKind::Local(_))
+}
+
+fn rows(ledger: &Ledger, ids: &[RunId]) -> Result<Vec<RunRow>, CommandError> {
+    Ok(ids.iter().filter_map(|id| ledger.run(*id).transpose()).collect::<Result<_, _>>()?)
+}
+
+/// The code goes to each target once: all jobs of a group get the project as it was at one moment.
+fn deliver(plans: Vec<Plan>, parts: &[Part<'_>], ways: &mut [Way<'_>]) -> Result<Vec<(Plan, Delivered)>, CommandError> {
+    let mut there: Vec<(usize, bool, Delivered)> = Vec::new();
+    let mut all = Vec::new();
+    for (plan, part) in plans.into_iter().zip(parts) {
+        let of = (part.way, part.job.in_place);
+        let delivered = match there.iter().find(|(way, in_place, _)| (*way, *in_place) == of) {
+            Some((_, _, delivered)) => delivered.shared(),
+            None => {
+                let Some(way) = ways.get_mut(part.way) else { continue };
+                let delivered = submit::deliver(&plan, &mut way.errand)?;
+                there.push((of.0, of.1, delivered.shared()));
+                delivered
+            }
+        };
+        all.push((plan, delivered));
+    }
+    Ok(all)
+}
+
+fn show_plans(
+    context: &Context,
+    group: Option<&GroupSpec>,
+    plans: &[Plan],
+    parts: &[Part<'_>],
+    ways: &[Way<'_>],
+) -> Result<Exit, CommandError> {
+    let mut shown = Vec::new();
+    for (plan, part) in plans.iter().zip(parts) {
+        let known = ways.get(part.way).and_then(|way| way.known.as_ref());
         let (scripts, snapshot) = match &plan.destination {
             Destination::Here { .. } => (Vec::new(), None),
             Destination::Site(_) => {
@@ -108,40 +249,10 @@ impl Run {
                 (submit::scripts(plan, known).map_err(|why| CommandError::new(Exit::Refused, why))?, Some(snapshot))
             }
         };
-        context.printer.report(&DryRun { plan, scripts, snapshot });
-        Ok(Exit::Done)
+        shown.push(DryRun { plan, scripts, snapshot });
     }
-
-    fn plan(
-        &self,
-        context: &Context,
-        project: &Project,
-        job: &JobSpec,
-        target: &TargetSpec,
-        facts: Option<&Facts>,
-    ) -> Result<Plan, CommandError> {
-        let config = &project.loaded.config;
-        let usage = |message: String| CommandError::new(Exit::Usage, message);
-        let seeds = match &self.seeds {
-            Some(text) => parse_seeds(text).map_err(|error| usage(format!("--seeds: {error}")))?,
-            None => job.seeds.clone(),
-        };
-        if let Some(name) = &self.name {
-            check_name(name)?;
-        }
-        let wish = Wish {
-            project: &project.folder,
-            rules: rules(config),
-            job,
-            image: image_of(config, job),
-            target,
-            seeds,
-            name: self.name.clone(),
-            extra: self.extra.clone(),
-            env: env::handed_on(),
-        };
-        Ok(submit::plan(&wish, &context.home, facts)?)
-    }
+    context.printer.report(&DryRuns { group, plans: shown });
+    Ok(Exit::Done)
 }
 
 /// The image a job runs in, with its name.
@@ -210,8 +321,12 @@ pub(super) fn find_job<'a>(project: &'a Project, name: &str) -> Result<&'a JobSp
     let jobs = &project.loaded.config.jobs;
     jobs.get(name).ok_or_else(|| {
         let known: Vec<&str> = jobs.keys().map(String::as_str).collect();
-        let error = CommandError::new(Exit::Settings, format!("no job `{name}` in trainyard.toml"));
-        if known.is_empty() { error } else { error.hint(format!("jobs: {}", known.join(", "))) }
+        let groups: Vec<&str> = project.loaded.config.groups.keys().map(String::as_str).collect();
+        let mut error = CommandError::new(Exit::Settings, format!("no job `{name}` in trainyard.toml"));
+        for (what, known) in [("jobs", known), ("groups", groups)].into_iter().filter(|(_, known)| !known.is_empty()) {
+            error = error.hint(format!("{what}: {}", known.join(", ")));
+        }
+        error
     })
 }
 
@@ -238,9 +353,9 @@ pub(super) fn refused(rows: &[RunRow]) -> Option<Exit> {
 }
 
 /// A depot that somebody has wiped since is not taken for full again.
-fn forget_wiped(context: &Context, target: &TargetSpec, row: Option<&RunRow>) {
-    let is_wiped =
-        row.and_then(|row| row.reason.as_deref()).is_some_and(|why| why.contains(NO_CODE) || why.contains(NO_IMAGE));
+fn forget_wiped(context: &Context, target: &TargetSpec, rows: &[RunRow]) {
+    let mut reasons = rows.iter().filter(|row| row.target == target.name).filter_map(|row| row.reason.as_deref());
+    let is_wiped = reasons.any(|why| why.contains(NO_CODE) || why.contains(NO_IMAGE));
     let path = context.home.site(&target.name);
     if let Some(mut known) = is_wiped.then(|| Known::recall(&path, target)).flatten() {
         known.sent.clear();
@@ -254,7 +369,8 @@ const SITE_PATIENCE: Duration = Duration::from_secs(30);
 /// Until the site has taken or refused them.
 pub(super) fn await_site(ledger: &Ledger, caller: &mut Caller, ids: &[RunId]) -> Result<(), CommandError> {
     let until = Clock::now() + SITE_PATIENCE;
-    let on_its_way = |row: &RunRow| matches!(row.state.as_str(), "queued" | "starting");
+    // One that waits for others of its group says so.
+    let on_its_way = |row: &RunRow| row.state == "starting" || (row.state == "queued" && row.note.is_none());
     while let Some(left) = until.checked_duration_since(Clock::now()) {
         let mut last = ids.iter().rev().filter_map(|id| ledger.run(*id).ok().flatten());
         if !last.any(|row| on_its_way(&row)) {
@@ -289,92 +405,5 @@ impl Report for Submitted<'_> {
             return format!("{}  and {} more\n", line(first).trim_end(), self.rows.len() - 1);
         }
         self.rows.iter().map(line).collect()
-    }
-}
-
-/// What `--dry-run` prints.
-struct DryRun<'a> {
-    plan: &'a Plan,
-    /// Batch scripts, and the files whose contents a site would get.
-    scripts: Vec<String>,
-    snapshot: Option<Snapshot>,
-}
-
-impl DryRun<'_> {
-    fn depot(&self) -> String {
-        match &self.plan.destination {
-            Destination::Here { depot, .. } => depot.root().display().to_string(),
-            Destination::Site(site) => depot_of(&site.target),
-        }
-    }
-
-    fn files(&self) -> Vec<(String, u64)> {
-        let entries = self.snapshot.iter().flat_map(|snapshot| &snapshot.manifest.entries);
-        let file = |entry: &Entry| match entry.kind {
-            Kind::File { size, .. } => Some((decode(&entry.path).display().to_string(), size)),
-            Kind::Folder | Kind::Link { .. } => None,
-        };
-        entries.filter_map(file).collect()
-    }
-}
-
-impl Report for DryRun<'_> {
-    fn json(&self) -> Value {
-        let plan = self.plan;
-        let run = |run: &submit::PlannedRun| json!({ "name": run.name, "seed": run.seed, "argv": run.call.argv, "env": run.call.env });
-        let file = |(path, bytes): &(String, u64)| json!({ "path": path, "bytes": bytes });
-        json!({
-            "dry_run": true,
-            "target": plan.target,
-            "project": plan.project,
-            "depot": self.depot(),
-            "job": plan.job,
-            "runs": plan.runs.iter().map(run).collect::<Vec<_>>(),
-            "scripts": self.scripts,
-            "files": self.files().iter().map(file).collect::<Vec<_>>(),
-        })
-    }
-
-    fn text(&self, style: Style) -> String {
-        let plan = self.plan;
-        let job = &plan.job;
-        let mut lines = vec![
-            format!("{}  {}", style.bold("target "), plan.target),
-            format!("{}  {}", style.bold("project"), plan.project.display()),
-            format!("{}  {}", style.bold("depot  "), self.depot()),
-        ];
-        let memory = job.memory.map(|bytes| format!(", {}", format_size(bytes))).unwrap_or_default();
-        let time = job.time.map(|time| format!(", {} at most", format_duration(time))).unwrap_or_default();
-        lines.push(format!("{}  {} CPU, {} GPU{memory}{time}", style.bold("each   "), job.cpus, job.gpus));
-        for run in &plan.runs {
-            let call = posix_line(&run.call.argv).unwrap_or_else(|_| format!("{:?}", run.call.argv));
-            lines.push(format!("{}  {call}", style.bold(&run.name)));
-        }
-        lines.extend(self.sent(style));
-        lines.push("nothing was sent".to_owned());
-        lines.join("\n") + "\n"
-    }
-}
-
-impl DryRun<'_> {
-    /// What a site would get.
-    fn sent(&self, style: Style) -> Vec<String> {
-        let Some(snapshot) = &self.snapshot else { return Vec::new() };
-        let files = self.files();
-        let total = format!("{}, {}", plural(files.len(), "file"), format_size(snapshot.bytes));
-        let mut lines = vec![format!("{}  {total}, less what is there already", style.bold("files  "))];
-        lines.extend(files.iter().take(MOST_LINES).map(|(path, bytes)| format!("  {path}  {}", format_size(*bytes))));
-        if let Some(more) = files.len().checked_sub(MOST_LINES).filter(|more| *more > 0) {
-            lines.push(format!("  and {more} more"));
-        }
-        if let Some(script) = self.scripts.first() {
-            let others = match self.scripts.len() {
-                1 => String::new(),
-                count => format!(" (the first of {count}, which are alike)"),
-            };
-            lines.push(format!("{}{others}", style.bold("script")));
-            lines.extend(script.lines().map(|line| format!("  {line}")));
-        }
-        lines
     }
 }

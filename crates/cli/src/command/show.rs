@@ -103,6 +103,7 @@ impl Report for OneRun {
         if let Some(fields) = value.as_object_mut() {
             let event = |event: &EventRow| json!({ "at": rfc3339(event.at), "what": event.what });
             fields.insert("folder".to_owned(), json!(self.folder()));
+            fields.insert("group".to_owned(), json!(self.batch.tie.as_ref().map(|tie| &tie.group)));
             fields.insert("site".to_owned(), json!(self.site.as_ref().map(site_json)));
             fields.insert("provenance".to_owned(), json!(self.batch.provenance));
             fields.insert("attempts".to_owned(), self.attempts.iter().map(attempt_json).collect());
@@ -121,6 +122,8 @@ impl Report for OneRun {
             }
         };
         field("job", row.job.clone());
+        let tie = self.batch.tie.as_ref();
+        field("group", tie.map(|tie| format!("{}, {}", tie.group, tie.start.name())).unwrap_or_default());
         field("target", row.target.clone());
         field("seed", row.seed.map(|seed| seed.to_string()).unwrap_or_default());
         field("reason", row.reason.clone().unwrap_or_default());

@@ -3,5 +3,7 @@
 
 mod conformance;
 mod faults;
+mod groups;
 mod journey;
+mod seeds;
 mod sweep;

@@ -98,8 +98,15 @@ impl Subject for Remote<'_> {
         job.command = Command::Argv(command.iter().map(|part| (*part).to_owned()).collect());
         let parcel = format!("y{}", &id.0.simple().to_string()[16..]);
         let run = Run::new(Policy { attempts: 1, on: Vec::new() }, now());
-        let member =
-            Member { id, name: "conformance".to_owned(), seed: None, from: None, params: Default::default(), run };
+        let member = Member {
+            id,
+            name: "conformance".to_owned(),
+            seed: None,
+            from: None,
+            tied: None,
+            params: Default::default(),
+            run,
+        };
         let parcel = Parcel {
             scheduler: self.plan.scheduler(&job.name, &parcel),
             id: parcel,

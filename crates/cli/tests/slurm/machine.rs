@@ -16,7 +16,7 @@ const KEY: &str = "[jobs.key]\ncommand = ['sh', '-c', 'printf %s \"$API_KEY\" | 
                 env = { API_KEY = { env = 'MY_KEY' } }\n";
 
 /// A laptop that knows the machine under the name `box`.
-fn laptop(login: &Login<'_>, jobs: &str, target: &str) -> Yard {
+pub(crate) fn laptop(login: &Login<'_>, jobs: &str, target: &str) -> Yard {
     laptop_with(env!("CARGO_BIN_EXE_yard"), login, jobs, target)
 }
 

@@ -9,6 +9,7 @@ mod conformance;
 mod containers;
 mod doubt;
 mod faults;
+mod groups;
 mod images;
 mod journey;
 mod machine;

@@ -5,12 +5,15 @@
 //! over. So once the runs that were there before the reservation have ended, the oldest run fits, however many
 //! younger ones have started meanwhile. No guess about how long anything takes is needed.
 
+mod together;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::RunId;
 use crate::spec::Gpus;
+use together::Gang;
 
 /// What one run occupies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -77,6 +80,8 @@ struct Held {
 #[derive(Debug)]
 struct Reservation {
     run: RunId,
+    cpus: u32,
+    memory: u64,
     devices: Vec<usize>,
     since: u64,
 }
@@ -90,6 +95,10 @@ pub struct Slots {
     waiting: BTreeMap<Demand, VecDeque<(u64, RunId)>>,
     /// Where each waiting run stands; an entry of `waiting` that is not here was withdrawn.
     places: HashMap<RunId, u64>,
+    /// Runs that start at once or not at all.
+    gangs: Vec<Gang>,
+    /// Of a gang that was placed, those that are still to be told.
+    placed: VecDeque<(RunId, Slot)>,
     reservation: Option<Reservation>,
     order: u64,
 }
@@ -111,6 +120,8 @@ impl Slots {
             used,
             waiting: BTreeMap::new(),
             places: HashMap::new(),
+            gangs: Vec::new(),
+            placed: VecDeque::new(),
             reservation: None,
             order: 0,
         }
@@ -151,7 +162,9 @@ impl Slots {
 
     /// Takes a run out of the queue, or frees what it occupied; either may be the case.
     pub fn release(&mut self, run: RunId) {
-        self.places.remove(&run);
+        if self.places.remove(&run).is_some() {
+            self.leave_gang(run);
+        }
         if self.reservation.as_ref().is_some_and(|reserved| reserved.run == run) {
             self.reservation = None;
         }
@@ -167,9 +180,19 @@ impl Slots {
 
     /// The next run that may start now, with its place.
     pub fn start_next(&mut self) -> Option<(RunId, Slot)> {
+        if let Some(placed) = self.placed.pop_front() {
+            return Some(placed);
+        }
         let mut candidates = self.fronts();
+        candidates.extend(self.gang_fronts());
         candidates.sort_unstable_by_key(|(rank, _, _)| *rank);
         for (_, run, demand) in candidates {
+            if self.is_gang(run) {
+                match self.start_gang(run) {
+                    Some(first) => return Some(first),
+                    None => continue,
+                }
+            }
             if let Some(devices) = self.fit(run, &demand) {
                 self.pop(&demand);
                 let devices =
@@ -228,49 +251,26 @@ impl Slots {
 
     /// The devices for this run, if it may start now.
     fn fit(&self, run: RunId, demand: &Demand) -> Option<Vec<usize>> {
-        let free = self.used.cpus + demand.cpus <= self.capacity.cpus
-            && self.used.memory + demand.memory <= self.capacity.memory;
+        let kept = self.has_room(run, demand.cpus, demand.memory)?;
+        devices(&self.used.gpus, demand.gpus, kept)
+    }
+
+    /// Whether there are so many CPUs and so much memory for it; then, which GPUs are kept for another.
+    fn has_room(&self, run: RunId, cpus: u32, memory: u64) -> Option<&[usize]> {
+        let free = self.used.cpus + cpus <= self.capacity.cpus && self.used.memory + memory <= self.capacity.memory;
         let reservation = self.reservation.as_ref().filter(|reserved| reserved.run != run);
-        if !free || !reservation.is_none_or(|reserved| self.leaves_room(reserved, demand)) {
+        if !free || !reservation.is_none_or(|reserved| self.leaves_room(reserved, cpus, memory)) {
             return None;
         }
-        let kept = reservation.map_or(&[][..], |reserved| &reserved.devices);
-        self.devices(demand.gpus, kept)
+        Some(reservation.map_or(&[][..], |reserved| &reserved.devices))
     }
 
-    /// Whether the reserved run still fits beside this one and all others that came after the reservation.
-    fn leaves_room(&self, reserved: &Reservation, demand: &Demand) -> bool {
-        let Some(wanted) = self.demand_of(reserved.run) else { return true };
+    /// Whether the reserved run still fits beside this and all others that came after the reservation.
+    fn leaves_room(&self, reserved: &Reservation, cpus: u32, memory: u64) -> bool {
         let later = self.held.values().filter(|held| held.order > reserved.since).map(|held| held.slot.demand);
-        let (cpus, memory) = later
-            .fold((demand.cpus, demand.memory), |(cpus, memory), other| (cpus + other.cpus, memory + other.memory));
-        cpus + wanted.cpus <= self.capacity.cpus && memory + wanted.memory <= self.capacity.memory
-    }
-
-    fn demand_of(&self, run: RunId) -> Option<Demand> {
-        let front = |queue: &VecDeque<(u64, RunId)>| queue.front().is_some_and(|(_, first)| *first == run);
-        self.waiting.iter().find(|(_, queue)| front(queue)).map(|(demand, _)| *demand)
-    }
-
-    /// Whole GPUs must be empty; a share goes to the fullest GPU that still has room, so that empty ones stay empty.
-    fn devices(&self, gpus: Gpus, kept: &[usize]) -> Option<Vec<usize>> {
-        let open = |device: &usize| !kept.contains(device);
-        let units = &self.used.gpus;
-        match gpus {
-            Gpus::Whole(count) => {
-                let empty =
-                    units.iter().enumerate().filter(|(_, used)| **used == 0).map(|(device, _)| device).filter(open);
-                let chosen: Vec<usize> = empty.take(count as usize).collect();
-                (chosen.len() == count as usize).then_some(chosen)
-            }
-            Gpus::Share(_) => {
-                let fits = |used: u32| used + gpus.units() <= Gpus::UNITS;
-                let candidates = units.iter().enumerate().filter(|(device, used)| open(device) && fits(**used));
-                candidates
-                    .max_by_key(|(device, used)| (**used, std::cmp::Reverse(*device)))
-                    .map(|(device, _)| vec![device])
-            }
-        }
+        let (cpus, memory) =
+            later.fold((cpus, memory), |(cpus, memory), other| (cpus + other.cpus, memory + other.memory));
+        cpus + reserved.cpus <= self.capacity.cpus && memory + reserved.memory <= self.capacity.memory
     }
 
     /// Keeps the least occupied GPUs for the run: they will be free first.
@@ -279,9 +279,31 @@ impl Slots {
             Gpus::Whole(count) => count as usize,
             Gpus::Share(_) => 1,
         };
+        self.reserve_devices(run, demand.cpus, demand.memory, wanted);
+    }
+
+    fn reserve_devices(&mut self, run: RunId, cpus: u32, memory: u64, gpus: usize) {
         let mut devices: Vec<usize> = (0..self.used.gpus.len()).collect();
         devices.sort_by_key(|device| self.used.gpus.get(*device).copied().unwrap_or(0));
-        devices.truncate(wanted);
-        self.reservation = Some(Reservation { run, devices, since: self.order });
+        devices.truncate(gpus);
+        self.reservation = Some(Reservation { run, cpus, memory, devices, since: self.order });
+    }
+}
+
+/// Whole GPUs must be empty; a share goes to the fullest GPU that still has room, so that empty ones stay empty. `used` is
+/// what is taken of each, `kept` those that are none of ours.
+fn devices(used: &[u32], gpus: Gpus, kept: &[usize]) -> Option<Vec<usize>> {
+    let open = |device: &usize| !kept.contains(device);
+    match gpus {
+        Gpus::Whole(count) => {
+            let empty = used.iter().enumerate().filter(|(_, used)| **used == 0).map(|(device, _)| device).filter(open);
+            let chosen: Vec<usize> = empty.take(count as usize).collect();
+            (chosen.len() == count as usize).then_some(chosen)
+        }
+        Gpus::Share(_) => {
+            let fits = |used: u32| used + gpus.units() <= Gpus::UNITS;
+            let candidates = used.iter().enumerate().filter(|(device, used)| open(device) && fits(**used));
+            candidates.max_by_key(|(device, used)| (**used, std::cmp::Reverse(*device))).map(|(device, _)| vec![device])
+        }
     }
 }

@@ -24,6 +24,10 @@ pub enum Event {
         why: String,
     },
     CancelAsked,
+    /// It is not to be begun any more, for a reason that lies in other runs.
+    Dropped {
+        why: String,
+    },
     /// The target has the attempt in its own queue.
     Accepted {
         attempt: u32,
@@ -68,6 +72,7 @@ pub fn decide(run: &Run, event: &Event, now: Instant) -> Decision {
         Event::NeverStarted { attempt } => current(run, *attempt).map(|()| take_back(run, now)),
         Event::Refused { why } => refuse(run, why, now),
         Event::CancelAsked => cancel(run, now),
+        Event::Dropped { why } => drop_it(run, why, now),
         Event::Accepted { attempt } => accept(run, *attempt, now),
         Event::Reported { site } => adopt(run, site),
     };
@@ -109,7 +114,7 @@ fn end(run: &Run, ending: &Ending, now: Instant) -> Move {
         return (with(run, State::Succeeded { at: now }), Vec::new());
     }
     if ending.outcome == Outcome::Stopped || matches!(run.state, State::Cancelling { .. }) {
-        return (with(run, State::Cancelled { at: now }), Vec::new());
+        return (with(run, State::Cancelled { at: now, why: None }), Vec::new());
     }
     match run.policy.judge(ending, run.attempts, run.futile) {
         Verdict::End(reason) => (with(run, State::Failed { at: now, reason }), Vec::new()),
@@ -124,7 +129,7 @@ fn end(run: &Run, ending: &Ending, now: Instant) -> Move {
 /// It does not count, but its number is spent.
 fn take_back(run: &Run, now: Instant) -> Move {
     if matches!(run.state, State::Cancelling { .. }) {
-        return (with(run, State::Cancelled { at: now }), Vec::new());
+        return (with(run, State::Cancelled { at: now, why: None }), Vec::new());
     }
     // One that a site had yet to begin was not counted.
     let counted = run.state.attempt().is_some_and(|attempt| attempt <= run.last_attempt);
@@ -141,7 +146,7 @@ fn refuse(run: &Run, why: &str, now: Instant) -> Option<Move> {
         State::Queued { .. } | State::Starting { .. } | State::Waiting { .. } => {
             State::Failed { at: now, reason: super::Reason::Refused { why: why.to_owned() } }
         }
-        State::Cancelling { .. } => State::Cancelled { at: now },
+        State::Cancelling { .. } => State::Cancelled { at: now, why: None },
         State::Running { .. } | State::Succeeded { .. } | State::Failed { .. } | State::Cancelled { .. } => {
             return None;
         }
@@ -151,13 +156,19 @@ fn refuse(run: &Run, why: &str, now: Instant) -> Option<Move> {
 
 fn cancel(run: &Run, now: Instant) -> Option<Move> {
     match run.state {
-        State::Queued { .. } => Some((with(run, State::Cancelled { at: now }), Vec::new())),
+        State::Queued { .. } => Some((with(run, State::Cancelled { at: now, why: None }), Vec::new())),
         State::Starting { attempt, .. } | State::Waiting { attempt, .. } | State::Running { attempt, .. } => {
             let next = with(run, State::Cancelling { attempt, since: now });
             Some((next, vec![Effect::Stop { attempt }]))
         }
         State::Cancelling { .. } | State::Succeeded { .. } | State::Failed { .. } | State::Cancelled { .. } => None,
     }
+}
+
+/// One that is under way is left alone.
+fn drop_it(run: &Run, why: &str, now: Instant) -> Option<Move> {
+    let State::Queued { .. } = run.state else { return None };
+    Some((with(run, State::Cancelled { at: now, why: Some(why.to_owned()) }), Vec::new()))
 }
 
 fn accept(run: &Run, attempt: u32, now: Instant) -> Option<Move> {

@@ -54,6 +54,9 @@ pub enum State {
     },
     Cancelled {
         at: Instant,
+        /// What else than a person's wish led to it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
     },
 }
 
@@ -78,7 +81,7 @@ impl State {
 
     pub fn ended_at(&self) -> Option<Instant> {
         match self {
-            Self::Succeeded { at } | Self::Failed { at, .. } | Self::Cancelled { at } => Some(*at),
+            Self::Succeeded { at } | Self::Failed { at, .. } | Self::Cancelled { at, .. } => Some(*at),
             Self::Queued { .. }
             | Self::Starting { .. }
             | Self::Waiting { .. }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::group::GroupSpec;
 use super::image::ImageSpec;
 use super::job::JobSpec;
 use super::sweep::SweepSpec;
@@ -16,6 +17,8 @@ pub struct Config {
     /// By profile; `[image]` is the profile [`ImageSpec::DEFAULT`].
     pub images: BTreeMap<String, ImageSpec>,
     pub jobs: BTreeMap<String, JobSpec>,
+    #[serde(default)]
+    pub groups: BTreeMap<String, GroupSpec>,
     pub sweeps: BTreeMap<String, SweepSpec>,
     /// Always holds one called `local`, of kind local.
     pub targets: BTreeMap<String, TargetSpec>,

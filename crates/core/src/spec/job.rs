@@ -40,6 +40,15 @@ pub struct JobSpec {
     pub cpus: u32,
     /// Bytes on each node; `None` is not counted.
     pub memory: Option<u64>,
+    /// The only node to run on; `None` is any.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// What it holds of a cluster's own resources, in ten-thousandths.
+    #[serde(default)]
+    pub shares: BTreeMap<String, u64>,
+    /// Runs that share out a node; `cpus`, `gpus` and `memory` say nothing then.
+    #[serde(default)]
+    pub per_node: Option<u32>,
     pub time: Option<Span>,
     /// Paths relative to the working folder, `/`-separated, without `..`.
     pub outputs: Vec<String>,
@@ -92,6 +101,9 @@ const fn one() -> u32 {
 }
 
 impl JobSpec {
+    /// How a job says that any node will do.
+    pub const ANY_NODE: &str = "any";
+
     /// Processes of one run on each node.
     pub fn tasks_per_node(&self) -> u32 {
         match (self.tasks, self.gpus) {

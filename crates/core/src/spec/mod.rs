@@ -6,6 +6,7 @@ mod config;
 mod content;
 mod decode;
 mod emit;
+mod group;
 mod image;
 mod job;
 mod merge;
@@ -29,6 +30,7 @@ mod tree;
 pub use crate::space::{Dimension, Domain};
 pub use config::{Config, ProjectSpec};
 pub use emit::Entry;
+pub use group::{GroupSpec, Start};
 pub use image::{ImageSpec, Login};
 pub use job::{
     Around, Command, Contained, Gpus, JobSpec, MetricSource, ParamStyle, ParamsFile, ResumeReason, ResumeSpec,

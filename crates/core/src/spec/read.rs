@@ -48,6 +48,11 @@ impl<'t> Reader<'t> {
         self.table.contains_key(key)
     }
 
+    /// Somebody wrote it; it is no default.
+    pub(super) fn is_written(&self, key: &str) -> bool {
+        self.table.get(key).is_some_and(|field| field.key != Origin::Default)
+    }
+
     /// A problem at the value of `key`, or at the table where there is no such key.
     pub(super) fn problem(&self, key: &str, message: impl Into<String>) -> Problem {
         match self.table.get(key) {

@@ -166,8 +166,11 @@ pub struct RunaiSpec {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RaySpec {
-    /// At least one.
+    /// At least one, once what `clusters` names has been read.
     pub addresses: Vec<String>,
+    /// A file that says them.
+    #[serde(default)]
+    pub clusters: Option<String>,
     pub token: Option<SecretRef>,
     /// A file.
     pub ca: Option<String>,
@@ -180,11 +183,4 @@ pub struct RaySpec {
     /// Addresses of packages that Ray puts on the path of every run.
     pub py_modules: Vec<String>,
     pub env: BTreeMap<String, String>,
-}
-
-impl RaySpec {
-    /// What every run holds of the cluster's own resources.
-    pub fn resources(&self) -> BTreeMap<String, f64> {
-        self.shares.iter().map(|(name, share)| (name.clone(), *share as f64 / 1e4)).collect()
-    }
 }

@@ -23,6 +23,8 @@ pub struct Filter {
     pub target: Option<String>,
     pub state: Option<String>,
     pub batch: Option<i64>,
+    /// What the runs of a group are tied by.
+    pub tie: Option<String>,
 }
 
 /// How far back.
@@ -55,8 +57,12 @@ impl Ledger {
         let mut sql =
             format!("SELECT {COLUMNS} FROM runs WHERE (?1 IS NULL OR job = ?1) AND (?2 IS NULL OR target = ?2)");
         sql.push_str(" AND (?3 IS NULL OR state = ?3) AND (?4 IS NULL OR batch = ?4)");
-        let narrowed =
-            filter.job.is_some() || filter.target.is_some() || filter.state.is_some() || filter.batch.is_some();
+        sql.push_str(" AND (?5 IS NULL OR batch IN (SELECT id FROM batches WHERE tie ->> '$.id' = ?5))");
+        let narrowed = filter.job.is_some()
+            || filter.target.is_some()
+            || filter.state.is_some()
+            || filter.batch.is_some()
+            || filter.tie.is_some();
         if filter.recent == Recent::Short && !narrowed {
             sql.push_str(&format!(
                 " AND seq IN (SELECT seq FROM runs WHERE ended IS NULL UNION ALL \
@@ -65,7 +71,7 @@ impl Ledger {
         }
         sql.push_str(" ORDER BY seq");
         let mut statement = self.db.prepare_cached(&sql)?;
-        let mut rows = statement.query(params![filter.job, filter.target, filter.state, filter.batch])?;
+        let mut rows = statement.query(params![filter.job, filter.target, filter.state, filter.batch, filter.tie])?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
             found.push(run_row(row)?);
@@ -213,7 +219,7 @@ impl Ledger {
     }
 
     pub fn batch(&self, id: i64) -> Result<Batch, LedgerError> {
-        let sql = "SELECT project, target, job, source, env, extra, declared, depot, site, provenance FROM batches
+        let sql = "SELECT project, target, job, source, env, extra, declared, depot, site, provenance, tie FROM batches
                    WHERE id = ?1";
         let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([id])?;
@@ -229,6 +235,7 @@ impl Ledger {
             depot: Depot::new(row.get::<_, String>(7)?),
             site: optional(row, 8)?,
             provenance: optional(row, 9)?,
+            tie: optional(row, 10)?,
         })
     }
 

@@ -7,7 +7,7 @@ use trainyard_agent::depot::Depot;
 use trainyard_agent::order::{AttemptResult, Metrics, Point, Source};
 use trainyard_core::id::{RunId, Token};
 use trainyard_core::plan::slots::{Demand, Slot};
-use trainyard_core::run::Run;
+use trainyard_core::run::{Run, Tie};
 use trainyard_core::spec::JobSpec;
 use trainyard_core::time::Instant;
 use trainyard_core::value::Params;
@@ -34,6 +34,8 @@ pub struct Batch {
     pub site: Option<SitePlan>,
     /// Where the code comes from, if git knew.
     pub provenance: Option<Provenance>,
+    /// `None` for a job that was run by itself.
+    pub tie: Option<Tie>,
 }
 
 impl Batch {

@@ -14,19 +14,12 @@ use crate::provenance::Provenance;
 impl Ledger {
     /// Records a submission: all of its runs or none.
     pub fn submit(&mut self, batch: &Batch, runs: &[NewRun], now: Instant) -> Result<i64, LedgerError> {
-        self.transact(Commit::Durable, |tx| {
-            let id = insert_batch(tx, batch, now)?;
-            for run in runs {
-                insert_run(tx, id, &batch.job.name, &batch.target, run, now)?;
-                if let Some(place) = &run.place {
-                    let (seq, number) = (tx.last_insert_rowid(), run.run.last_attempt);
-                    let (token, slot) = (Token::new(run.id, number), Slot::of(batch.demand()));
-                    let place = Some(place.clone());
-                    apply(tx, &Change::Attempt { seq, number, token, slot, place, at: now })?;
-                }
-            }
-            Ok(id)
-        })
+        self.transact(Commit::Durable, |tx| insert(tx, batch, runs, now))
+    }
+
+    /// The same for several at once.
+    pub fn submit_all(&mut self, parts: &[(Batch, Vec<NewRun>)], now: Instant) -> Result<Vec<i64>, LedgerError> {
+        self.transact(Commit::Durable, |tx| parts.iter().map(|(batch, runs)| insert(tx, batch, runs, now)).collect())
     }
 
     pub fn request(&mut self, runs: &[RunId], request: Request, now: Instant) -> Result<(), LedgerError> {
@@ -106,10 +99,24 @@ impl Ledger {
     }
 }
 
+fn insert(tx: &Transaction<'_>, batch: &Batch, runs: &[NewRun], now: Instant) -> Result<i64, LedgerError> {
+    let id = insert_batch(tx, batch, now)?;
+    for run in runs {
+        insert_run(tx, id, &batch.job.name, &batch.target, run, now)?;
+        if let Some(place) = &run.place {
+            let (seq, number) = (tx.last_insert_rowid(), run.run.last_attempt);
+            let (token, slot) = (Token::new(run.id, number), Slot::of(batch.demand()));
+            let place = Some(place.clone());
+            apply(tx, &Change::Attempt { seq, number, token, slot, place, at: now })?;
+        }
+    }
+    Ok(id)
+}
+
 pub(super) fn insert_batch(tx: &Transaction<'_>, batch: &Batch, now: Instant) -> Result<i64, LedgerError> {
     tx.execute(
-        "INSERT INTO batches (project, target, job, source, env, extra, created, declared, depot, site, provenance)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        "INSERT INTO batches (project, target, job, source, env, extra, created, declared, depot, site, provenance, tie)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
             batch.project.to_string_lossy(),
             batch.target,
@@ -122,6 +129,7 @@ pub(super) fn insert_batch(tx: &Transaction<'_>, batch: &Batch, now: Instant) ->
             batch.depot.root().to_string_lossy(),
             batch.site.as_ref().map(serde_json::to_string).transpose()?,
             batch.provenance.as_ref().map(serde_json::to_string).transpose()?,
+            batch.tie.as_ref().map(serde_json::to_string).transpose()?,
         ],
     )?;
     Ok(tx.last_insert_rowid())
@@ -232,12 +240,12 @@ fn set_state(tx: &Transaction<'_>, seq: i64, run: &Run, at: Instant, what: &str)
         State::Failed { reason, .. } => {
             (reason.outcome().and_then(|outcome| outcome.exit_code()), Some(reason.to_string()))
         }
+        State::Cancelled { why, .. } => (None, why.clone()),
         State::Queued { .. }
         | State::Starting { .. }
         | State::Waiting { .. }
         | State::Running { .. }
-        | State::Cancelling { .. }
-        | State::Cancelled { .. } => (None, None),
+        | State::Cancelling { .. } => (None, None),
     };
     tx.prepare_cached(
         "UPDATE runs SET state = ?2, body = ?3, attempt = ?4, exit_code = ?5, reason = ?6, ended = ?7,

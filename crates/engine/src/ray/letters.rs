@@ -151,9 +151,12 @@ impl Letters {
         if let Some(route) = self.routes.get(&run) {
             return Ok(Some(route.clone()));
         }
-        let waits = self.learn()?.contains(&run);
-        if !self.routes.contains_key(&run)
-            && !waits
+        let learned = self.learn();
+        if self.routes.contains_key(&run) {
+            // Whatever is the matter with other clusters.
+            return Ok(self.routes.get(&run).cloned());
+        }
+        if !learned?.contains(&run)
             && let Some(route) = self.seek(run)?
         {
             self.routes.insert(run, route);

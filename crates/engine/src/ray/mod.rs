@@ -3,6 +3,7 @@
 
 mod letters;
 mod package;
+mod several;
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use trainyard_web::{Auth, Body, Client, Error, Limits, Response, Secret, Setting
 
 pub(crate) use letters::{ASKING, Agent, Letters, RUNS};
 pub(crate) use package::{agent_package, parcel_package, seal, send, snapshot_packages};
+pub(crate) use several::{Silent, any};
 
 use crate::home::locate;
 
@@ -41,6 +43,8 @@ pub enum RayError {
     Token(String),
     #[error("Ray at {address} says something else than expected to `{question}`")]
     Nonsense { address: String, question: String },
+    #[error("{address} has not answered for {seconds} seconds")]
+    Silent { address: String, seconds: u64 },
     #[error("cannot put a package together")]
     Package(#[source] io::Error),
 }

@@ -1,12 +1,14 @@
 //! Ray clusters: every group of a parcel is a job of its own, named by us, on one of them.
 
+mod choose;
+mod gang;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use trainyard_agent::depot::Depot;
-use trainyard_agent::disk::{Durability, now, read_json, replace_json};
+use trainyard_agent::disk::now;
 use trainyard_agent::inspect::Inspection;
 use trainyard_agent::look::{Fate, Finding};
 use trainyard_agent::order::Source;
@@ -22,23 +24,14 @@ use trainyard_core::time::Span;
 
 use super::{Asked, InQueue, Over, Seen, Shipment, Site};
 use crate::pipe::{Pipe, PipeError};
-use crate::ray::{self, ASKING, Agent, RUNS, Ray, RayError};
+use crate::ray::{self, ASKING, Agent, RUNS, Ray, RayError, Silent};
 use crate::target::SubmitError;
+use gang::{gang_id, in_gang, is_lost};
 
 /// Ray may bring back the record of a job that is removed right after its end.
 const SETTLED: i64 = 60_000;
 /// For an agent to do what it was started for.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What is remembered of a parcel before it is sent: where. A cluster that is away then is waited for, not passed over.
-#[derive(Debug, Serialize, Deserialize)]
-struct Choice {
-    address: String,
-    job: JobSpec,
-    /// Where its runs were begun, for when the cluster does not say any more.
-    #[serde(default)]
-    begun: BTreeMap<RunId, String>,
-}
 
 #[derive(Debug)]
 pub struct RaySite {
@@ -52,6 +45,7 @@ pub struct RaySite {
     choices: PathBuf,
     /// Parcels of runs that were asked about.
     parcels: HashMap<RunId, String>,
+    silent: Silent,
 }
 
 impl RaySite {
@@ -63,83 +57,7 @@ impl RaySite {
         home: Depot,
         choices: PathBuf,
     ) -> Self {
-        Self { spec, clusters, pipe, agent, home, choices, parcels: HashMap::new() }
-    }
-
-    fn choice(&self, parcel: &str) -> Option<Choice> {
-        read_json(&self.choices.join(format!("{parcel}.json")))
-    }
-
-    fn keep(&self, parcel: &str, choice: &Choice) -> std::io::Result<()> {
-        fs_err::create_dir_all(&self.choices)?;
-        replace_json(&self.choices.join(format!("{parcel}.json")), choice, Durability::Synced)
-    }
-
-    /// That a run was begun must not be forgotten before its cluster is.
-    fn note_begun(&mut self, asked: &Asked, node: &str) -> std::io::Result<()> {
-        let parcel = &asked.place.parcel;
-        if self.parcels.contains_key(&asked.run) {
-            return Ok(());
-        }
-        let Some(mut choice) = self.choice(parcel) else { return Ok(()) };
-        if choice.begun.get(&asked.run).map(String::as_str) != Some(node) {
-            choice.begun.insert(asked.run, node.to_owned());
-            self.keep(parcel, &choice)?;
-        }
-        self.parcels.insert(asked.run, parcel.clone());
-        Ok(())
-    }
-
-    fn index(&self, address: &str) -> Option<usize> {
-        self.clusters.iter().position(|ray| ray.address() == address)
-    }
-
-    /// The cluster of a parcel: the one it was sent to before, else the one with the most room for it.
-    fn choose(&self, shipment: &Shipment) -> Result<usize, SubmitError> {
-        let parcel = &shipment.parcel;
-        if let Some(choice) = self.choice(&parcel.id) {
-            return self.index(&choice.address).ok_or_else(|| {
-                SubmitError::Refused(format!(
-                    "it was sent to {}, which the target does not name any more",
-                    choice.address
-                ))
-            });
-        }
-        let mut best: Option<(f64, usize)> = None;
-        let mut trouble = Vec::new();
-        for (index, ray) in self.clusters.iter().enumerate() {
-            match self.room(ray, &parcel.job) {
-                Ok(room) if best.is_none_or(|(most, _)| room > most) => best = Some((room, index)),
-                Ok(_) => {}
-                Err(error) => trouble.push(error),
-            }
-        }
-        let Some((_, index)) = best else {
-            // One that would take it may be away: that is no refusal.
-            let away = trouble.iter().position(|error| !matches!(error, RayError::Refused(_))).unwrap_or(0);
-            return Err(trouble
-                .into_iter()
-                .nth(away)
-                .map_or_else(|| SubmitError::Refused("the target names no cluster".to_owned()), unsent));
-        };
-        let address = self.clusters.get(index).map(Ray::address).unwrap_or_default();
-        let choice = Choice { address, job: parcel.job.clone(), begun: BTreeMap::new() };
-        self.keep(&parcel.id, &choice).map_err(SubmitError::Unreachable)?;
-        Ok(index)
-    }
-
-    /// How many such jobs could start now; less than none where many wait already.
-    fn room(&self, ray: &Ray, job: &JobSpec) -> Result<f64, RayError> {
-        let nodes = ray.nodes()?;
-        let need = Need::of(job, &self.spec, &nodes).map_err(RayError::Refused)?;
-        if let Some(why) = plan::refuse(&need, &nodes) {
-            return Err(RayError::Refused(why));
-        }
-        if self.clusters.len() == 1 {
-            return Ok(0.0);
-        }
-        Ok(plan::room(&need, &ray.usage()?)
-            - ray.jobs()?.iter().filter(|job| job.status == JobStatus::Pending).count() as f64)
+        Self { spec, clusters, pipe, agent, home, choices, parcels: HashMap::new(), silent: Silent::default() }
     }
 
     fn send(&self, ray: &Ray, shipment: &Shipment) -> Result<(), SubmitError> {
@@ -181,6 +99,10 @@ impl RaySite {
             env_vars: env,
         };
         let nodes = ray.nodes().map_err(unsent)?;
+        if parcel.is_gang() {
+            let submission = self.gang(parcel, runtime_env, &nodes)?;
+            return ray.submit(&submission).map(drop).map_err(unsure);
+        }
         let need = Need::of(&parcel.job, &self.spec, &nodes).map_err(SubmitError::Refused)?;
         for (group, members) in parcel.groups.iter().enumerate() {
             let group = u32::try_from(group).unwrap_or(u32::MAX);
@@ -221,13 +143,16 @@ impl RaySite {
         Ok(Some(Finding { run: asked.run, state: Some(state), status, results }))
     }
 
-    fn observe_at(&mut self, index: usize, asked: &[&Asked]) -> Result<Vec<Seen>, RayError> {
+    fn observe_at(&mut self, index: usize, jobs: &[JobRow], asked: &[&Asked]) -> Result<Vec<Seen>, RayError> {
         let Some(ray) = self.clusters.get(index).cloned() else { return Ok(Vec::new()) };
-        let jobs = ray.jobs()?;
-        tidy(&ray, &jobs);
+        tidy(&ray, jobs);
         let by_place: HashMap<(&str, u32), &JobRow> =
             jobs.iter().filter_map(|job| Some((plan::place(&job.id)?, job))).collect();
-        let row = |it: &Asked| by_place.get(&(it.place.parcel.as_str(), it.place.group)).copied();
+        let gangs = self.gangs(&ray, asked, &by_place)?;
+        let row = |it: &Asked| {
+            let group = if gangs.contains_key(&it.place.parcel) { 0 } else { it.place.group };
+            by_place.get(&(it.place.parcel.as_str(), group)).copied()
+        };
         let reasons = match asked.iter().any(|it| row(it).is_some_and(|job| job.status == JobStatus::Pending)) {
             true => Some((ray.nodes()?, ray.usage()?)),
             false => None,
@@ -238,29 +163,38 @@ impl RaySite {
                 seen.push(Seen { run: it.run, queue: InQueue::Absent, finding: None });
                 continue;
             };
-            let finding = match &job.node {
+            let seating = gangs.get(&it.place.parcel);
+            let node = seating.map_or(job.node.as_ref(), |seating| seating.nodes.get(&it.place.group));
+            let finding = match node {
                 Some(node) => {
                     self.note_begun(it, node).map_err(RayError::Package)?;
                     match self.look(&ray, node, it) {
                         Ok(finding) => finding,
                         // A node that is gone says nothing; what Ray says of the job counts then.
-                        Err(RayError::Refused(_)) if job.status.has_ended() => None,
+                        Err(RayError::Refused(_)) if job.status.has_ended() || is_lost(seating, it) => None,
                         Err(error) => return Err(error),
                     }
                 }
                 None => None,
             };
-            let queue = match &job.status {
-                JobStatus::Pending => InQueue::Waiting { why: self.why(it, reasons.as_ref()) },
-                JobStatus::Running => InQueue::Running,
-                JobStatus::Succeeded => InQueue::Over(Over::Ended),
-                JobStatus::Stopped => InQueue::Over(Over::Cancelled),
-                JobStatus::Failed => InQueue::Over(failed(job)),
-                JobStatus::Other(state) => InQueue::Other { state: state.clone() },
+            let queue = match seating {
+                Some(seating) if job.status == JobStatus::Running => in_gang(seating, it.place.group),
+                _ => self.in_queue(job, it, reasons.as_ref()),
             };
             seen.push(Seen { run: it.run, queue, finding });
         }
         Ok(seen)
+    }
+
+    fn in_queue(&self, job: &JobRow, asked: &Asked, reasons: Option<&(Vec<Node>, plan::Usage)>) -> InQueue {
+        match &job.status {
+            JobStatus::Pending => InQueue::Waiting { why: self.why(asked, reasons) },
+            JobStatus::Running => InQueue::Running,
+            JobStatus::Succeeded => InQueue::Over(Over::Ended),
+            JobStatus::Stopped => InQueue::Over(Over::Cancelled),
+            JobStatus::Failed => InQueue::Over(failed(job)),
+            JobStatus::Other(state) => InQueue::Other { state: state.clone() },
+        }
     }
 
     fn why(&self, asked: &Asked, reasons: Option<&(Vec<Node>, plan::Usage)>) -> Option<String> {
@@ -282,6 +216,15 @@ impl RaySite {
             all.entry(index).or_default().push(it);
         }
         all
+    }
+
+    /// What Ray knows it by.
+    fn name_of(&self, asked: &Asked) -> String {
+        let parcel = &asked.place.parcel;
+        match self.choice(parcel) {
+            Some(choice) if choice.gang => gang_id(parcel),
+            _ => submission_id(&asked.job, parcel, asked.place.group),
+        }
     }
 
     /// Asked of one node, which makes sure of it.
@@ -346,22 +289,31 @@ fn is_passing(why: &str) -> bool {
 
 impl Site for RaySite {
     fn submit(&mut self, shipment: &Shipment) -> Result<String, SubmitError> {
-        let index = self.choose(shipment)?;
+        let (index, passed) = self.choose(shipment)?;
         let Some(ray) = self.clusters.get(index).cloned() else {
             return Err(SubmitError::Refused("the target names no cluster".to_owned()));
         };
         self.send(&ray, shipment)?;
-        let name = submission_id(&shipment.parcel.job.name, &shipment.parcel.id, 0);
-        match self.clusters.len() {
-            1 => Ok(format!("Ray job {name}")),
-            _ => Ok(format!("Ray job {name} at {}", ray.address())),
-        }
+        let parcel = &shipment.parcel;
+        let name = match parcel.is_gang() {
+            true => gang_id(&parcel.id),
+            false => submission_id(&parcel.job.name, &parcel.id, 0),
+        };
+        let place = match self.clusters.len() {
+            1 => String::new(),
+            _ => format!(" at {}", ray.address()),
+        };
+        Ok(passed.into_iter().fold(format!("Ray job {name}{place}"), |text, why| format!("{text}; {why}")))
     }
 
     fn observe(&mut self, asked: &[Asked]) -> Result<Vec<Seen>, PipeError> {
         let mut seen: HashMap<RunId, Seen> = HashMap::new();
-        for (index, of_cluster) in self.by_cluster(asked) {
-            match self.observe_at(index, &of_cluster) {
+        let by_cluster = self.by_cluster(asked);
+        let clusters: Vec<(usize, Ray)> =
+            by_cluster.keys().filter_map(|index| Some((*index, self.clusters.get(*index)?.clone()))).collect();
+        for (index, jobs) in self.silent.ask(&clusters, Ray::jobs) {
+            let Some(of_cluster) = by_cluster.get(&index) else { continue };
+            match jobs.and_then(|jobs| self.observe_at(index, &jobs, of_cluster)) {
                 Ok(found) => seen.extend(found.into_iter().map(|it| (it.run, it))),
                 Err(error) if self.clusters.len() == 1 => return Err(error.into()),
                 Err(error) => {
@@ -377,15 +329,16 @@ impl Site for RaySite {
     }
 
     fn cancel(&mut self, asked: &[Asked], _insist: bool) -> Result<(), PipeError> {
+        let mut trouble = None;
         for (index, of_cluster) in self.by_cluster(asked) {
             let Some(ray) = self.clusters.get(index) else { continue };
-            let names: BTreeSet<String> =
-                of_cluster.iter().map(|it| submission_id(&it.job, &it.place.parcel, it.place.group)).collect();
+            let names: BTreeSet<String> = of_cluster.iter().map(|it| self.name_of(it)).collect();
             for name in names {
-                ray.stop(&name)?;
+                // The others are to be stopped all the same.
+                trouble = ray.stop(&name).err().or(trouble);
             }
         }
-        Ok(())
+        trouble.map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn settle(&mut self, asked: &Asked, attempt: u32, job: &JobSpec) -> Result<Fate, PipeError> {
@@ -393,14 +346,18 @@ impl Site for RaySite {
         let choice = self.choice(&asked.place.parcel);
         let index = choice.as_ref().and_then(|choice| self.index(&choice.address)).unwrap_or(0);
         if let Some(ray) = self.clusters.get(index)
-            && let Some(row) = ray.job(&submission_id(&asked.job, &asked.place.parcel, asked.place.group))?
+            && let Some(row) = ray.job(&self.name_of(asked))?
             && row.status == JobStatus::Failed
             && row.node.is_none()
         {
             // No node ever had it. What Ray has given up can be sent again; what it could not prepare would fail again.
             return Ok(if row.was_given_up() { Fate::NeverStarted } else { lost(last_words(&row.message)) });
         }
-        let all = self.pipe.nodes()?;
+        let all = match (&choice, self.clusters.get(index)) {
+            // It was sent nowhere else, so no other cluster need be there to ask.
+            (Some(_), Some(ray)) => ray.nodes()?.into_iter().map(|node| (index, node)).collect(),
+            _ => self.pipe.nodes()?,
+        };
         let known = choice.as_ref().and_then(|choice| choice.begun.get(&run));
         if let Some((index, node)) = all.iter().find(|(_, node)| Some(&node.id) == known) {
             return self.settle_at((*index, node), run, attempt, job);

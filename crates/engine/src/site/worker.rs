@@ -78,14 +78,7 @@ pub fn send_code(
     if let [only] = &clusters[..] {
         return Ok(crate::ray::send(only, &agent_at(&reach.program)?, &reach.home, digest, progress)?);
     }
-    let mut trouble = None;
-    for ray in &clusters {
-        match ray.version() {
-            Ok(_) => return Ok(()),
-            Err(error) => trouble = Some(error),
-        }
-    }
-    trouble.map_or(Ok(()), |error| Err(error.into()))
+    Ok(crate::ray::any(&clusters)?)
 }
 
 /// All of them; none is asked anything yet.

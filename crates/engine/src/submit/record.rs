@@ -1,6 +1,7 @@
 //! Carrying a plan out: the code goes to where it will be run, then the runs into the ledger. From there on they cannot
 //! be lost.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use trainyard_agent::depot::Depot;
@@ -8,6 +9,7 @@ use trainyard_agent::disk::now;
 use trainyard_agent::order::Source;
 use trainyard_core::id::{Digest, RunId};
 use trainyard_core::run::{Event, Policy, Run, decide};
+use trainyard_core::spec::Start;
 use trainyard_core::time::Instant;
 
 use super::{Destination, Plan, PlannedRun, SubmitError};
@@ -49,6 +51,13 @@ pub struct Delivered {
     inquiry: Option<Inquiry>,
 }
 
+impl Delivered {
+    /// For another plan of the same project and target. Git is asked once.
+    pub fn shared(&self) -> Self {
+        Self { source: self.source.clone(), depot: self.depot.clone(), inquiry: None }
+    }
+}
+
 /// What a submission is made of: what its runs have in common, and the runs. Git is waited for.
 pub(crate) fn batch(plan: Plan, mut delivered: Delivered) -> (Batch, Vec<PlannedRun>) {
     let inquiry = delivered.inquiry.take();
@@ -73,6 +82,7 @@ fn parts(plan: Plan, delivered: Delivered) -> (Batch, Vec<PlannedRun>) {
         extra: plan.extra,
         site,
         provenance: None,
+        tie: plan.tie,
     };
     (batch, plan.runs)
 }
@@ -81,17 +91,29 @@ fn parts(plan: Plan, delivered: Delivered) -> (Batch, Vec<PlannedRun>) {
 #[derive(Debug)]
 pub struct Recorded {
     pub runs: Vec<RunId>,
-    batch: i64,
+    batches: Vec<i64>,
     inquiry: Option<Inquiry>,
 }
 
-/// Afterwards the ledger holds all runs of the plan, or none. Git is not waited for.
-pub fn record(plan: Plan, mut delivered: Delivered, ledger: &mut Ledger) -> Result<Recorded, SubmitError> {
-    let inquiry = delivered.inquiry.take();
-    let (mut batch, runs) = parts(plan, delivered);
-    batch.provenance = inquiry.as_ref().map(Inquiry::so_far);
-    let policy = Policy { attempts: batch.job.resume.attempts, on: batch.job.resume.on.clone() };
+/// Afterwards the ledger holds all runs of all plans, or none. Git is not waited for.
+pub fn record(plans: Vec<(Plan, Delivered)>, ledger: &mut Ledger) -> Result<Recorded, SubmitError> {
     let moment = now();
+    let mut inquiry: Option<Inquiry> = None;
+    let mut all = Vec::new();
+    for (plan, mut delivered) in plans {
+        inquiry = inquiry.or(delivered.inquiry.take());
+        let (mut batch, runs) = parts(plan, delivered);
+        batch.provenance = inquiry.as_ref().map(Inquiry::so_far);
+        let mut runs = new_runs(&batch, runs, moment);
+        place(&batch, &mut runs, moment);
+        all.push((batch, runs));
+    }
+    let batches = ledger.submit_all(&all, moment)?;
+    Ok(Recorded { runs: all.iter().flat_map(|(_, runs)| runs.iter().map(|run| run.id)).collect(), batches, inquiry })
+}
+
+fn new_runs(batch: &Batch, runs: Vec<PlannedRun>, moment: Instant) -> Vec<NewRun> {
+    let policy = Policy { attempts: batch.job.resume.attempts, on: batch.job.resume.on.clone() };
     let new = |run: PlannedRun| NewRun {
         id: run.id,
         name: run.name,
@@ -102,23 +124,23 @@ pub fn record(plan: Plan, mut delivered: Delivered, ledger: &mut Ledger) -> Resu
         place: None,
         retry_of: None,
     };
-    let mut runs: Vec<NewRun> = runs.into_iter().map(new).collect();
-    place(&batch, &mut runs, moment);
-    let id = ledger.submit(&batch, &runs, moment)?;
-    Ok(Recorded { runs: runs.into_iter().map(|run| run.id).collect(), batch: id, inquiry })
+    runs.into_iter().map(new).collect()
 }
 
 impl Recorded {
     /// Once nobody waits for anything else: whether the project had changes that are in no commit.
     pub fn finish(&mut self, ledger: &mut Ledger) -> Result<(), LedgerError> {
         let Some(inquiry) = self.inquiry.take() else { return Ok(()) };
-        ledger.set_provenance(self.batch, &inquiry.finish(GIT_PATIENCE))
+        let provenance = inquiry.finish(GIT_PATIENCE);
+        self.batches.iter().try_for_each(|batch| ledger.set_provenance(*batch, &provenance))
     }
 }
 
 /// A site takes runs at once, so the names of their parcels are in the ledger with them, before anything is sent.
 fn place(batch: &Batch, runs: &mut [NewRun], moment: Instant) {
-    let Some(plan) = &batch.site else { return };
+    // Whose turn it is in a group is the yardmaster's to say.
+    let waits = batch.tie.as_ref().is_some_and(|tie| tie.start != Start::WhenFree);
+    let Some(plan) = batch.site.as_ref().filter(|_| !waits) else { return };
     let places = plan.places(runs.len());
     for (run, place) in runs.iter_mut().zip(places) {
         run.run = decide(&run.run, &Event::Placed, moment).next;
@@ -126,22 +148,30 @@ fn place(batch: &Batch, runs: &mut [NewRun], moment: Instant) {
     }
 }
 
-/// The same again: a new run with the code, settings, seed and parameters of one that has ended.
-pub fn again(ledger: &mut Ledger, run: &RunRow) -> Result<RunId, LedgerError> {
-    let batch = ledger.batch(run.batch)?;
+/// The same again: new runs with the code, settings, seed and parameters of some that have ended. Those of one group are
+/// a group again.
+pub fn again(ledger: &mut Ledger, rows: &[RunRow]) -> Result<Vec<RunId>, LedgerError> {
     let moment = now();
-    let mut new = [NewRun {
-        id: new_id(),
-        name: run.name.clone(),
-        seed: run.seed,
-        params: run.params.clone(),
-        from: run.from,
-        run: Run::new(run.run.policy.clone(), moment),
-        place: None,
-        retry_of: Some(run.id),
-    }];
-    place(&batch, &mut new, moment);
-    ledger.submit(&batch, &new, moment)?;
-    let [NewRun { id, .. }] = new;
-    Ok(id)
+    let mut ties: BTreeMap<String, String> = BTreeMap::new();
+    let mut parts = Vec::new();
+    for row in rows {
+        let mut batch = ledger.batch(row.batch)?;
+        if let Some(tie) = &mut batch.tie {
+            tie.id = ties.entry(tie.id.clone()).or_insert_with(|| new_id().to_string()).clone();
+        }
+        let mut new = vec![NewRun {
+            id: new_id(),
+            name: row.name.clone(),
+            seed: row.seed,
+            params: row.params.clone(),
+            from: row.from,
+            run: Run::new(row.run.policy.clone(), moment),
+            place: None,
+            retry_of: Some(row.id),
+        }];
+        place(&batch, &mut new, moment);
+        parts.push((batch, new));
+    }
+    ledger.submit_all(&parts, moment)?;
+    Ok(parts.iter().flat_map(|(_, new)| new.iter().map(|run| run.id)).collect())
 }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use trainyard_agent::order::{Order, Secrets};
+use trainyard_agent::parcel::Parcel;
 use trainyard_core::id::Token;
 use trainyard_core::spec::{JobSpec, SecretRef, Setting};
 
@@ -55,6 +56,23 @@ pub(super) async fn submit(
         Err(why) => Err(SubmitError::Refused(why)),
     };
     Submission { token, outcome }
+}
+
+/// Of all jobs of a parcel. Where two of a group have a secret of one name, it is the same.
+pub(super) async fn reveal_for(
+    parcel: &Parcel,
+    known: &BTreeMap<String, String>,
+    project: &Path,
+) -> Result<Secrets, String> {
+    let mut secrets = Secrets::default();
+    let mut seen: Vec<&str> = Vec::new();
+    for job in parcel.jobs() {
+        if !seen.contains(&job.name.as_str()) {
+            seen.push(&job.name);
+            secrets.0.extend(reveal_all(job, known, project).await?.0);
+        }
+    }
+    Ok(secrets)
 }
 
 pub(super) async fn reveal_all(

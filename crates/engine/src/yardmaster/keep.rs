@@ -1,6 +1,7 @@
 //! What the yardmaster has in hand: open runs, what they wait for, and what is not yet in the ledger.
 
 mod hearing;
+mod ties;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -62,6 +63,7 @@ pub(super) struct Keep {
     outgoing: Vec<RunId>,
     batches: HashMap<i64, Rc<Batch>>,
     delayed: BTreeMap<(Instant, i64), RunId>,
+    ties: ties::Ties,
     last_seq: i64,
     /// Runs that have ended, or reported, since sweeps were last told.
     pub(super) ended: Vec<EndedRun>,
@@ -82,6 +84,7 @@ impl Keep {
             outgoing: Vec::new(),
             batches: HashMap::new(),
             delayed: BTreeMap::new(),
+            ties: ties::Ties::default(),
             last_seq: 0,
             ended: Vec::new(),
             reported: BTreeSet::new(),
@@ -93,6 +96,9 @@ impl Keep {
         let mut found = Vec::new();
         for open in ledger.open_after(self.last_seq)? {
             let batch = self.batch(ledger, open.batch)?;
+            if let Some(tie) = &batch.tie {
+                self.ties.meet(tie, ledger)?;
+            }
             let attempts = if open.run.last_attempt > 0 { ledger.attempts(open.seq)? } else { Vec::new() };
             let known = attempts.iter().filter(|attempt| attempt.result.is_some()).map(|attempt| attempt.number).max();
             let last = attempts.into_iter().next_back();
@@ -176,16 +182,17 @@ impl Keep {
 
     pub(super) fn queue(&mut self, id: RunId, not_before: Option<Instant>, now: Instant) {
         let Some(active) = self.runs.get(&id) else { return };
-        let (seq, demand) = (active.open.seq, active.batch.demand());
+        let (seq, demand, is_here) = (active.open.seq, active.batch.demand(), active.batch.site.is_none());
         if let Some(later) = not_before.filter(|at| *at > now) {
             self.delayed.insert((later, seq), id);
-        } else if active.batch.site.is_some() {
-            self.outgoing.push(id);
-        } else if let Some(why) = self.slots.capacity().refuse(&demand) {
+        } else if let Some(why) = self.slots.capacity().refuse(&demand).filter(|_| is_here) {
             self.happen(id, &Event::Refused { why: why.clone() }, &why, now);
-        } else if self.lacks_secrets(id) {
+        } else if is_here && self.lacks_secrets(id) {
             self.note(id, Some(WANTS_SECRETS.to_owned()));
             self.wanting.push(id);
+        } else if self.waits_for_others(id, now) {
+        } else if !is_here {
+            self.outgoing.push(id);
         } else {
             self.slots.wait(id, u64::try_from(seq).unwrap_or(0), demand);
         }
@@ -215,12 +222,14 @@ impl Keep {
             let id = entry.remove();
             self.queue(id, None, now);
         }
+        self.heed_ties(now);
         self.pack(now);
         while let Some((id, slot)) = self.slots.start_next() {
             let Some(active) = self.runs.get_mut(&id) else { continue };
             active.slot = Some(slot.clone());
             let (seq, number) = (active.open.seq, active.open.run.last_attempt + 1);
             let token = Token::new(id, number);
+            self.note(id, None);
             self.happen(id, &Event::Placed, "", now);
             self.changes.push(Change::Attempt { seq, number, token, slot, place: None, at: now });
         }
@@ -228,11 +237,14 @@ impl Keep {
 
     /// Runs for sites go out in parcels of one submission each.
     fn pack(&mut self, now: Instant) {
-        let mut by_batch: BTreeMap<i64, Vec<(i64, RunId)>> = BTreeMap::new();
+        let mut by_batch: BTreeMap<(Option<String>, i64), Vec<(i64, RunId)>> = BTreeMap::new();
         for id in std::mem::take(&mut self.outgoing) {
             // It may have been cancelled since.
             if let Some(active) = self.runs.get(&id).filter(|active| active.open.run.state.attempt().is_none()) {
-                by_batch.entry(active.open.batch).or_default().push((active.open.seq, id));
+                // A group that its target keeps in order goes there as one.
+                let group = active.batch.tie.as_ref().filter(|tie| tie.at_target).map(|tie| tie.id.clone());
+                let batch = if group.is_some() { 0 } else { active.open.batch };
+                by_batch.entry((group, batch)).or_default().push((active.open.seq, id));
             }
         }
         for mut runs in by_batch.into_values() {
@@ -294,6 +306,9 @@ impl Keep {
             return;
         }
         active.open.run = decision.next.clone();
+        if let Some(tie) = &active.batch.tie {
+            self.ties.note(tie, id, &decision.next);
+        }
         let occupies = decision.next.state.attempt().is_some();
         let has_ended = decision.next.state.has_ended();
         let at_site = active.batch.site.is_some();

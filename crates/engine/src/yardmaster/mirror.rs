@@ -205,7 +205,7 @@ fn with_reason(mut finding: Finding, queue: &InQueue) -> Finding {
     match queue {
         InQueue::Running => finding.state = None,
         InQueue::Over(Over::Cancelled) => {
-            finding.state.iter_mut().for_each(|state| state.run.state = State::Cancelled { at });
+            finding.state.iter_mut().for_each(|state| state.run.state = State::Cancelled { at, why: None });
         }
         _ => {}
     }

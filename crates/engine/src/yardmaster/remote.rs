@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant as Clock;
 use trainyard_agent::order::Secrets;
-use trainyard_agent::parcel::{Member, Parcel};
+use trainyard_agent::parcel::{Member, Parcel, Tied};
 use trainyard_core::spec::TargetSpec;
 
 use super::keep::{Active, Keep};
@@ -155,5 +155,8 @@ fn member(active: &Active) -> Member {
     run.state = trainyard_core::run::State::Queued { since: active.sent, not_before: None };
     run.last_attempt = run.last_attempt.saturating_sub(1);
     run.attempts = run.attempts.saturating_sub(1);
-    Member { id: open.id, name: open.name.clone(), seed: open.seed, params: open.params.clone(), from: open.from, run }
+    let tie = active.batch.tie.clone().filter(|tie| tie.at_target);
+    let tied = tie.map(|tie| Box::new(Tied { job: active.batch.job.clone(), tie }));
+    let (name, params) = (open.name.clone(), open.params.clone());
+    Member { id: open.id, name, seed: open.seed, params, from: open.from, run, tied }
 }

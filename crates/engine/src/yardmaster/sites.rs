@@ -41,13 +41,13 @@ impl Yardmaster {
         // Until it is answered, nobody else tries.
         unsent.next = Clock::now() + Duration::from_secs(3600);
         let project = self.keep.project_of(&shipment.parcel.id);
-        if !effects::has_secrets(&shipment.parcel.job) {
+        if !shipment.parcel.jobs().any(effects::has_secrets) {
             self.remote.tell(&shipment.plan.target.clone(), site::Task::Submit(Box::new(shipment)));
             return;
         }
         let (known, revealed) = (self.secrets.clone(), self.revealed.clone());
         tokio::task::spawn_local(async move {
-            let secrets = effects::reveal_all(&shipment.parcel.job, &known, &project).await;
+            let secrets = effects::reveal_for(&shipment.parcel, &known, &project).await;
             drop(revealed.send((shipment, secrets)));
         });
     }

@@ -62,6 +62,7 @@ impl Check {
                 self.name
             ))
         })?;
+        context.check_clusters(target)?;
         let mut steps = Steps::new(context.printer, &target.name);
         let checked = match &target.kind {
             TargetKind::Local(_) => here(context, target, &mut steps),

@@ -3,7 +3,7 @@
 mod need;
 mod say;
 
-pub use need::{Need, Node, refuse, room, waiting};
+pub use need::{Need, Node, refuse, refuse_together, room, waiting};
 pub use say::{JobRow, JobStatus, Usage, Version, parse_jobs, parse_nodes, parse_usage};
 
 use std::collections::BTreeMap;

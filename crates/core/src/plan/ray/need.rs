@@ -48,19 +48,26 @@ const A_TOUCH: f64 = 0.001;
 impl Need {
     /// Of a job on this target. `nodes` are those that are known.
     pub fn of(job: &JobSpec, target: &RaySpec, nodes: &[Node]) -> Result<Self, String> {
-        let mut resources = target.resources();
-        if let Some(name) = &target.node {
-            let node = nodes.iter().find(|node| node.is_called(name));
-            let node = node.ok_or_else(|| format!("there is no node `{name}`; there are {}", names(nodes)))?;
-            resources.insert(node.own_resource(), A_TOUCH);
-        }
-        Ok(Self { cpus: f64::from(job.cpus), gpus: job.gpus.as_f64(), memory: job.memory, resources })
+        let shares = target.shares.iter().chain(&job.shares);
+        let mut resources: BTreeMap<String, f64> =
+            shares.map(|(name, share)| (name.clone(), *share as f64 / 1e4)).collect();
+        let node = job.node.as_ref().or(target.node.as_ref()).map(|name| called(name, nodes)).transpose()?;
+        resources.extend(node.map(|node| (node.own_resource(), A_TOUCH)));
+        let Some(runs) = job.per_node else {
+            return Ok(Self { cpus: f64::from(job.cpus), gpus: job.gpus.as_f64(), memory: job.memory, resources });
+        };
+        let part = |resource: &str| part(node.map_or(nodes, std::slice::from_ref), resource, runs);
+        let memory = Some(part("memory") as u64).filter(|bytes| *bytes > 0);
+        Ok(Self { cpus: part("CPU"), gpus: part("GPU"), memory, resources })
+    }
+
+    pub fn nothing() -> Self {
+        Self { cpus: 0.0, gpus: 0.0, memory: None, resources: BTreeMap::new() }
     }
 
     /// Nothing, but on this node.
     pub fn place(node: &Node) -> Self {
-        let resources = BTreeMap::from([(node.own_resource(), A_TOUCH)]);
-        Self { cpus: 0.0, gpus: 0.0, memory: None, resources }
+        Self { resources: BTreeMap::from([(node.own_resource(), A_TOUCH)]), ..Self::nothing() }
     }
 
     fn parts(&self) -> Vec<(&str, f64)> {
@@ -73,6 +80,20 @@ impl Need {
     fn fits(&self, node: &Node) -> bool {
         self.parts().iter().all(|(resource, amount)| node.has(resource) >= *amount)
     }
+}
+
+fn called<'a>(name: &str, nodes: &'a [Node]) -> Result<&'a Node, String> {
+    let node = nodes.iter().find(|node| node.is_called(name));
+    node.ok_or_else(|| format!("there is no node `{name}`; there are {}", names(nodes)))
+}
+
+/// What each of so many runs gets of the smallest node that is for such work: one with GPUs, if any has them. Ray gives
+/// parts of a GPU, but no GPU and a half.
+fn part(nodes: &[Node], resource: &str, runs: u32) -> f64 {
+    let has_gpus = nodes.iter().any(|node| node.has("GPU") > 0.0);
+    let fit = nodes.iter().filter(|node| node.has(if has_gpus { "GPU" } else { "CPU" }) > 0.0);
+    let part = fit.map(|node| node.has(resource)).reduce(f64::min).unwrap_or(0.0) / f64::from(runs.max(1));
+    if part >= 1.0 { part.floor() } else { (part * 1e4).floor() / 1e4 }
 }
 
 fn names(nodes: &[Node]) -> String {
@@ -95,6 +116,23 @@ pub fn refuse(need: &Need, nodes: &[Node]) -> Option<String> {
         format!("no node has {} at once", parts.join(", "))
     };
     Some(lacking.unwrap_or_else(all))
+}
+
+/// Why the cluster could never start all of them at once, even if nothing else ran.
+pub fn refuse_together(needs: &[Need], nodes: &[Node]) -> Option<String> {
+    if let Some(why) = needs.iter().find_map(|need| refuse(need, nodes)) {
+        return Some(why);
+    }
+    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+    for (resource, amount) in needs.iter().flat_map(Need::parts) {
+        *sums.entry(resource).or_default() += amount;
+    }
+    sums.into_iter().filter(|_| !nodes.is_empty()).find_map(|(resource, amount)| {
+        let all = nodes.iter().map(|node| node.has(resource)).sum::<f64>();
+        (all + A_TOUCH < amount).then(|| {
+            format!("together they need {}, and all nodes have {}", words(resource, amount), words(resource, all))
+        })
+    })
 }
 
 /// How many of these could start now, as far as the sums tell.

@@ -110,6 +110,7 @@ impl Wanted<'_> {
         lines.put_some("qos", target.qos.as_deref());
         lines.put_some("reservation", target.reservation.as_deref());
         lines.put_some("constraint", target.constraint.as_deref());
+        lines.put_some("nodelist", self.job.node.as_deref());
         resources::put(&mut lines, self.job, target)?;
         lines.put_some("time", time.map(fit::time_text).as_deref());
         lines.put_some("array", self.array_text()?.as_deref());

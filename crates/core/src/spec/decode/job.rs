@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::shares;
 use crate::spec::image::ImageSpec;
 use crate::spec::job::{Around, Command, JobSpec, MetricSource, ParamsFile, ResumeSpec, Warn};
 use crate::spec::preset::Preset;
@@ -28,6 +29,9 @@ pub(super) fn job(name: &str, job: &Reader<'_>, images: &BTreeMap<String, ImageS
         tasks: job.need::<Choice<_>>("tasks")?.0,
         cpus: job.need("cpus")?,
         memory: job.get::<Size>("memory")?.map(|size| size.0),
+        node: job.get("node")?.filter(|name| name != JobSpec::ANY_NODE),
+        shares: shares(job)?,
+        per_node: job.get("per-node")?,
         time: job.get("time")?,
         outputs: job.need("outputs")?,
         seeds: job.need::<Seeds>("seeds")?.0,

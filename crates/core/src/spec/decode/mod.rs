@@ -1,5 +1,6 @@
 //! A checked tree → typed specs. Decides nothing: what is wrong was found before, defaults are in the tree.
 
+mod group;
 mod image;
 mod job;
 mod sweep;
@@ -19,6 +20,7 @@ pub(super) fn config(root: &Reader<'_>) -> Result<Config, Problem> {
     Ok(Config {
         project: project(root)?,
         jobs: each(root, "jobs", |name, reader| job::job(name, reader, &images))?,
+        groups: each(root, "groups", group::group)?,
         sweeps: each(root, "sweeps", sweep::sweep)?,
         targets: each(root, "targets", target::target)?,
         default_target: match root.table("defaults") {
@@ -53,4 +55,14 @@ fn each<T>(
 ) -> Result<BTreeMap<String, T>, Problem> {
     let tables = root.tables(key).into_iter();
     tables.map(|(name, reader)| Ok((name.to_owned(), read(name, &reader)?))).collect()
+}
+
+/// Ray counts no finer.
+pub(super) fn shares(reader: &Reader<'_>) -> Result<BTreeMap<String, u64>, Problem> {
+    let resources: BTreeMap<String, f64> = reader.get("resources")?.unwrap_or_default();
+    let share = |(name, amount): (String, f64)| match amount * 1e4 {
+        share if (1.0..1e15).contains(&share) => Ok((name, share.round() as u64)),
+        _ => Err(reader.problem("resources", "an amount must be at least 0.0001")),
+    };
+    resources.into_iter().map(share).collect()
 }

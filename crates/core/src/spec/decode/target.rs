@@ -1,7 +1,6 @@
 //! `[targets.NAME]`.
 
-use std::collections::BTreeMap;
-
+use super::shares;
 use crate::spec::problem::Problem;
 use crate::spec::read::{Choice, FromNode, Reader, Size};
 use crate::spec::target::{
@@ -107,7 +106,8 @@ impl FromNode for Addresses {
 
 fn ray(target: &Reader<'_>) -> Result<RaySpec, Problem> {
     Ok(RaySpec {
-        addresses: target.need::<Addresses>("address")?.0,
+        addresses: target.get::<Addresses>("address")?.map(|all| all.0).unwrap_or_default(),
+        clusters: target.get("clusters")?,
         token: target.get("token")?,
         ca: target.get("ca")?,
         node: target.get("node")?,
@@ -116,16 +116,6 @@ fn ray(target: &Reader<'_>) -> Result<RaySpec, Problem> {
         py_modules: target.need("py-modules")?,
         env: target.get("env")?.unwrap_or_default(),
     })
-}
-
-/// Ray counts no finer.
-fn shares(target: &Reader<'_>) -> Result<BTreeMap<String, u64>, Problem> {
-    let resources: BTreeMap<String, f64> = target.get("resources")?.unwrap_or_default();
-    let share = |(name, amount): (String, f64)| match amount * 1e4 {
-        share if (1.0..1e15).contains(&share) => Ok((name, share.round() as u64)),
-        _ => Err(target.problem("resources", "an amount must be at least 0.0001")),
-    };
-    resources.into_iter().map(share).collect()
 }
 
 fn choice<T: serde::de::DeserializeOwned>(target: &Reader<'_>, key: &str) -> Result<Option<T>, Problem> {

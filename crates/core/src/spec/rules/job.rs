@@ -96,6 +96,12 @@ fn size(job: &Reader<'_>, problems: &mut Vec<Problem>) {
         let message = format!("`per-gpu` needs whole GPUs, and the job has `gpus = {gpus}`");
         problems.push(job.problem("tasks", message));
     }
+    if job.has("per-node")
+        && let Some(key) = ["gpus", "cpus", "memory"].into_iter().find(|key| job.is_written(key))
+    {
+        let message = format!("shares out whole nodes, and the job says `{key}` itself");
+        problems.push(job.problem("per-node", message).hint(format!("leave out `{key}`, or `per-node`")));
+    }
     if job.has("pack") && !is_share {
         let message = format!("only runs that share a GPU are packed, and the job has `gpus = {gpus}`");
         problems.push(job.problem("pack", message).hint("write a share, such as `gpus = 0.25`".to_owned()));

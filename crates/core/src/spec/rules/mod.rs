@@ -1,6 +1,7 @@
 //! What several keys mean together: references that lead nowhere, contradictions, ranges. Each rule looks at values
 //! of the right type only; what `check` already refused is passed over.
 
+mod group;
 mod job;
 mod slurm;
 mod sweep;
@@ -17,6 +18,9 @@ pub(super) fn check(root: &Reader<'_>) -> Vec<Problem> {
     images(root, &mut problems);
     for (name, reader) in root.tables("jobs") {
         job::check(name, &reader, root, &mut problems);
+    }
+    for (name, reader) in root.tables("groups") {
+        group::check(name, &reader, root, &mut problems);
     }
     for (_, reader) in root.tables("sweeps") {
         sweep::check(&reader, root, &mut problems);

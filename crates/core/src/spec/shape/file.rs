@@ -1,5 +1,6 @@
 //! The top of the file.
 
+use super::groups::GROUP;
 use super::images::IMAGE;
 use super::jobs::JOB;
 use super::sweeps::SWEEP;
@@ -15,6 +16,11 @@ pub(in crate::spec) static FILE: TableShape = table(&[
         "Further images, for jobs that say `image = \"NAME\"`.",
     ),
     optional("jobs", Shape::Map { of: &Shape::Table(&JOB), names: Names::Plain }, "What can be run: `yard run NAME`."),
+    optional(
+        "groups",
+        Shape::Map { of: &Shape::Table(&GROUP), names: Names::Plain },
+        "Jobs that belong together: `yard run NAME`.",
+    ),
     optional(
         "sweeps",
         Shape::Map { of: &Shape::Table(&SWEEP), names: Names::Plain },

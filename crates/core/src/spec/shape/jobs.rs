@@ -55,6 +55,22 @@ pub(super) static JOB: TableShape = TableShape {
         ),
         default("cpus", COUNT, "1", "Processor cores of one run, on each of its nodes."),
         optional("memory", Shape::Size, "Memory of one run, such as `\"32GB\"`, on each of its nodes."),
+        optional(
+            "node",
+            Shape::Line,
+            "The only node to run on: its name, or on Ray its address or id; `\"any\"` is any.",
+        ),
+        optional(
+            "resources",
+            Shape::Map { of: &Shape::Number, names: Names::Any },
+            "What one run holds of a Ray cluster's own resources, such as `{ a100 = 0.01 }`.",
+        ),
+        optional(
+            "per-node",
+            PACK,
+            "Runs to a node of a Ray cluster: each gets this part of its GPUs, CPUs and memory, instead of `gpus`, \
+             `cpus` and `memory`.",
+        ),
         optional("time", Shape::Duration { least: 1 }, "How long one attempt may take, such as `\"24h\"`."),
         default(
             "outputs",

@@ -2,6 +2,7 @@
 //! in error messages all come from it; a new key is one line here and its typed reading in `decode`.
 
 mod file;
+mod groups;
 mod images;
 mod jobs;
 mod sweeps;

@@ -1,6 +1,6 @@
 //! `[targets.NAME]`: what each kind of target can be told.
 
-use super::{COUNT, Key, Kind, LINES, Names, Shape, default, optional, required, table};
+use super::{Bond, COUNT, Key, Kind, LINES, Names, Shape, TableShape, default, optional, required, table};
 
 const GPU_COUNT: Shape = Shape::Integer { least: 0, most: 1024 };
 const GPU_DOC: &str = "How many GPUs may be used, or which, as a list of device ids; all of them unless given.";
@@ -156,31 +156,39 @@ pub(super) static KINDS: &[Kind] = &[
             optional("ca", Shape::Line, CA_DOC),
         ],
     ),
-    kind(
-        "ray",
-        "A Ray cluster.",
-        &[
-            required(
-                "address",
-                Shape::Either(&[Shape::Line, Shape::List { of: &Shape::Line, least: 1 }]),
-                "The address of the dashboard, or several.",
-            ),
-            depot(),
-            optional("token", Shape::Secret, "Where the access token is found."),
-            optional("ca", Shape::Line, CA_DOC),
-            optional("node", Shape::Line, "The only node to run on: its name, address or id."),
-            optional(
-                "resources",
-                Shape::Map { of: &Shape::Number, names: Names::Any },
-                "What every run holds of the cluster's own resources, such as `{ disk = 0.5 }`.",
-            ),
-            default("pip", LINES, "[]", "Python packages that Ray installs for every run."),
-            default("py-modules", LINES, "[]", "Addresses of packages that Ray puts on the path of every run."),
-            optional(
-                "env",
-                Shape::Map { of: &Shape::Text, names: Names::Variable },
-                "Environment variables that all jobs get there.",
-            ),
-        ],
-    ),
+    Kind {
+        name: "ray",
+        doc: "A Ray cluster.",
+        table: TableShape {
+            bonds: &[Bond::OneOf(&["address", "clusters"])],
+            keys: &[
+                optional(
+                    "address",
+                    Shape::Either(&[Shape::Line, Shape::List { of: &Shape::Line, least: 1 }]),
+                    "The address of the dashboard, or several.",
+                ),
+                optional(
+                    "clusters",
+                    Shape::Line,
+                    "A file with a line `name: NAME address: URL` for each cluster, such as `~/.cluster_config`, instead of `address`.",
+                ),
+                depot(),
+                optional("token", Shape::Secret, "Where the access token is found."),
+                optional("ca", Shape::Line, CA_DOC),
+                optional("node", Shape::Line, "The only node to run on: its name, address or id."),
+                optional(
+                    "resources",
+                    Shape::Map { of: &Shape::Number, names: Names::Any },
+                    "What every run holds of the cluster's own resources, such as `{ disk = 0.5 }`.",
+                ),
+                default("pip", LINES, "[]", "Python packages that Ray installs for every run."),
+                default("py-modules", LINES, "[]", "Addresses of packages that Ray puts on the path of every run."),
+                optional(
+                    "env",
+                    Shape::Map { of: &Shape::Text, names: Names::Variable },
+                    "Environment variables that all jobs get there.",
+                ),
+            ],
+        },
+    },
 ];

@@ -17,7 +17,7 @@ fn syntax() {
 fn the_byte_order_mark_has_no_column() {
     assert_snapshot!(problems("\u{feff}name = 1"), @r"
     trainyard.toml:1:1: name: unknown key
-      hint: allowed here: `project`, `image`, `images`, `jobs`, `sweeps`, `targets`, `defaults`
+      hint: allowed here: `project`, `image`, `images`, `jobs`, `groups`, `sweeps`, `targets`, `defaults`
     ");
 }
 
@@ -34,7 +34,7 @@ fn unknown_keys() {
     ");
     assert_snapshot!(job_problems("colour = 1"), @r"
     trainyard.toml:3:1: jobs.train.colour: unknown key
-      hint: allowed here: `command`, `shell`, `env`, `params`, `params-style`, `params-file`, `image`, `target`, `gpus`, `pack`, `nodes`, `tasks`, `cpus`, `memory`, `time`, `outputs`, `seeds`, `in-place`, `copy`, `grace`, `resume`, `metrics`
+      hint: allowed here: `command`, `shell`, `env`, `params`, `params-style`, `params-file`, `image`, `target`, `gpus`, `pack`, `nodes`, `tasks`, `cpus`, `memory`, `node`, `resources`, `per-node`, `time`, `outputs`, `seeds`, `in-place`, `copy`, `grace`, `resume`, `metrics`
     ");
     assert_snapshot!(problems("[job.train]\ncommand = ['a']"), @r"
     trainyard.toml:1:2: job: unknown key

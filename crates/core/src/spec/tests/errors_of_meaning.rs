@@ -490,3 +490,36 @@ fn problems_of_several_files_come_together() {
 fn a_reference_chooses_among_the_images_of_a_file() {
     assert_snapshot!(problems("[image]\ndocker = 'lab'\nreference = 'a:1'\n[images.b]\noci = 'o'\nreference = 'x'"), @"trainyard.toml:3:13: image.reference: says nothing without `archive` or `oci`");
 }
+
+#[test]
+fn groups_name_jobs_that_exist_once() {
+    let text = "
+[jobs.train]
+command = ['a']
+per-node = 2
+cpus = 4
+[jobs.eval]
+command = ['a']
+[groups.eval]
+jobs = ['train', 'evil', 'train']
+start = 'at-once'
+target = 'nowhere'
+[targets.r]
+kind = 'ray'
+address = 'http://h:1'
+clusters = '~/.cluster_config'";
+    assert_snapshot!(problems(text), @r#"
+    trainyard.toml:4:12: jobs.train.per-node: shares out whole nodes, and the job says `cpus` itself
+      hint: leave out `cpus`, or `per-node`
+    trainyard.toml:8:1: groups.eval: a job is called `eval` too, and `yard run eval` can mean only one of them
+      hint: give one of them another name
+    trainyard.toml:9:18: groups.eval.jobs[1]: no job is called `evil`
+      hint: did you mean `eval`?
+    trainyard.toml:9:26: groups.eval.jobs[2]: `train` stands here twice
+      hint: give the job `seeds` to run it several times
+    trainyard.toml:10:9: groups.eval.start: expected one of `when-free`, `in-order`, `together`, found "at-once"
+    trainyard.toml:11:10: groups.eval.target: no target is called `nowhere`
+      hint: known here: `local`, `r`
+    trainyard.toml:15:1: targets.r.clusters: excludes `address`, which is given too
+    "#);
+}

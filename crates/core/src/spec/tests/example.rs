@@ -11,6 +11,7 @@ pub(super) const EXAMPLE: &str = include_str!("example.toml");
 fn the_example_of_the_design_is_read() {
     insta::assert_snapshot!(flat(&config(EXAMPLE)), @r#"
     /default_target "local"
+    /groups {}
     /images/default/docker "isaac-lab-base:latest"
     /jobs/train/command/argv ["python","train.py","--task","Isaac-Velocity-Rough-Anymal-C-v0","--headless","--seed","{seed}"]
     /jobs/train/copy false
@@ -33,6 +34,7 @@ fn the_example_of_the_design_is_read() {
     /jobs/train/resume/warn/before 600000
     /jobs/train/resume/warn/signal "USR2"
     /jobs/train/seeds [1,2,3,4]
+    /jobs/train/shares {}
     /jobs/train/style "flags"
     /jobs/train/tasks "per-node"
     /jobs/train/time 86400000
@@ -169,6 +171,7 @@ fn the_example_survives_serde() {
 fn an_empty_file_is_a_configuration() {
     insta::assert_snapshot!(flat(&config("")), @r#"
     /default_target "local"
+    /groups {}
     /images {}
     /jobs {}
     /project/allow_large []
