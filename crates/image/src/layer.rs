@@ -156,7 +156,9 @@ fn produce(raw: Raw, chunks: &SyncSender<io::Result<Shared>>) -> io::Result<Opti
         let length = fill(decoder.input(), buffer, &mut hashing)?;
         if length == 0 {
             let stored = decoder.finish();
-            return Ok(hashing.finish().map(|plain| Digests { stored: stored.unwrap_or_else(|| plain.clone()), plain }));
+            return Ok(hashing
+                .finish()
+                .map(|plain| Digests { stored: stored.unwrap_or_else(|| plain.clone()), plain }));
         }
         let chunk = Shared::new(&buffers[spare], length);
         if !hashing.chunk(&chunk) || chunks.send(Ok(chunk)).is_err() {

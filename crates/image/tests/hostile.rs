@@ -210,21 +210,20 @@ impl Read for Entries {
     }
 }
 
-/// Bombs of names, of attributes and of links are stopped, in bounded memory.
+/// Bombs of attributes, of links and of their names are stopped, in bounded memory.
 #[test]
 fn entries_without_end_are_refused() {
-    let bombs: [fn(u64) -> Item; 3] = [
+    let bombs: [fn(u64) -> Item; 2] = [
         |number| file(format!("{}{number}", "folder/".repeat(500)), "").xattr("user.note", vec![b'x'; 500_000]),
-        |number| file(number.to_string(), "").xattr(&format!("user.{number}"), vec![7; 60_000]),
         |number| match number {
             0 => file("target", "x"),
             number => hardlink(format!("{}{number}", "folder/".repeat(500)), "target"),
         },
     ];
-    for (bomb, name) in bombs.into_iter().zip(["folder/folder", "`4", "folder/folder"]) {
+    for bomb in bombs {
         let place = tempfile::tempdir().unwrap();
         let error = text(&to(&mut Endless(bomb), place.path(), &Options::default()).expect_err("an end"));
-        assert!(error.contains("is too many") && error.contains(name), "{error}");
+        assert!(error.contains("is too many") && error.contains("folder/folder"), "{error}");
     }
 }
 

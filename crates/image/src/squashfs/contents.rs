@@ -66,6 +66,13 @@ pub(crate) struct Written {
     pub(crate) reused: u64,
 }
 
+/// A block of which more comes with the next piece of its file.
+#[derive(Default)]
+struct Begun {
+    block: Vec<u8>,
+    filled: usize,
+}
+
 pub(crate) struct Contents {
     input: Input,
     writer: JoinHandle<io::Result<Written>>,
@@ -135,54 +142,58 @@ impl Contents {
     }
 
     fn add_large(&mut self, size: u64, entries: &mut dyn Entries) -> Result<ContentId> {
-        let mut block = Vec::new();
-        let mut at = 0;
-        let mut left = size;
+        let (mut begun, mut left) = (Begun::default(), size);
         while let Some(piece) = entries.piece()? {
-            let (mut length, is_hole) = match piece {
-                Piece::Data(length) => (length, false),
-                Piece::Hole(length) => (length, true),
-            };
-            length = length.min(left);
-            left -= length;
-            while length > 0 {
-                let whole = length / BLOCK as u64;
-                if is_hole && at == 0 && whole > 0 {
-                    self.input.tell(Event::Hole(whole))?;
-                    length %= BLOCK as u64;
-                    continue;
-                }
-                let count = usize::try_from(length).unwrap_or(BLOCK).min(BLOCK - at);
-                length -= count as u64;
-                if at == 0 && (count == BLOCK || length + left == 0) && !is_hole
-                    && let Some(shared) = entries.share(count)?
-                {
-                    self.block(Block::Shared(shared))?;
-                    continue;
-                }
-                if at == 0 {
-                    block = self.input.block();
-                }
-                let room = &mut block[at..at + count];
-                if is_hole {
-                    room.fill(0);
-                } else {
-                    entries.fill(room)?;
-                }
-                at += count;
-                if at == BLOCK {
-                    self.block(Block::Own(std::mem::take(&mut block)))?;
-                    at = 0;
-                }
-            }
+            left = self.add_piece(piece, left, &mut begun, entries)?;
         }
-        if at > 0 {
-            block.truncate(at);
-            self.block(Block::Own(block))?;
+        if begun.filled > 0 {
+            begun.block.truncate(begun.filled);
+            self.block(Block::Own(begun.block))?;
         }
         self.input.tell(Event::End(size))?;
         self.large += 1;
         Ok(ContentId::Large(self.large - 1))
+    }
+
+    /// `left` is what is left of the file, and what it tells is what is left after the piece.
+    fn add_piece(&mut self, piece: Piece, mut left: u64, begun: &mut Begun, entries: &mut dyn Entries) -> Result<u64> {
+        let (length, is_hole) = match piece {
+            Piece::Data(length) => (length, false),
+            Piece::Hole(length) => (length, true),
+        };
+        let after = left - length.min(left);
+        while left > after {
+            let whole = (left - after) / BLOCK as u64;
+            if is_hole && begun.filled == 0 && whole > 0 {
+                self.input.tell(Event::Hole(whole))?;
+                left -= whole * BLOCK as u64;
+                continue;
+            }
+            let count = usize::try_from(left - after).unwrap_or(BLOCK).min(BLOCK - begun.filled);
+            left -= count as u64;
+            let is_block = begun.filled == 0 && (count == BLOCK || left == 0);
+            if is_block
+                && !is_hole
+                && let Some(shared) = entries.share(count)?
+            {
+                self.block(Block::Shared(shared))?;
+                continue;
+            }
+            if begun.filled == 0 {
+                begun.block = self.input.block();
+            }
+            let room = &mut begun.block[begun.filled..begun.filled + count];
+            if is_hole {
+                room.fill(0);
+            } else {
+                entries.fill(room)?;
+            }
+            begun.filled += count;
+            if begun.filled == BLOCK {
+                self.block(Block::Own(std::mem::take(begun).block))?;
+            }
+        }
+        Ok(left)
     }
 
     fn block(&mut self, block: Block) -> Result<(), Gone> {
