@@ -204,6 +204,7 @@ impl From<TransferError> for CommandError {
             TransferError::Pipe(error) => error.into(),
             TransferError::Full { .. } => Self::of(Exit::Refused, &error).hint("`yard clean` frees space there"),
             TransferError::Changed { .. } => Self::of(Exit::Settings, &error).hint("run again when it is written"),
+            TransferError::Damaged { .. } => Self::of(Exit::Settings, &error).hint("do the same again"),
             TransferError::Read { .. } | TransferError::Write { .. } => Self::of(Exit::Settings, &error),
         }
     }

@@ -169,10 +169,15 @@ struct Registry {
 
 impl Registry {
     fn start(yard: &Yard) -> Self {
+        Self::guarded(yard, "", &[])
+    }
+
+    /// With more in its settings, and what skopeo needs then.
+    fn guarded(yard: &Yard, more: &str, login: &[&str]) -> Self {
         let (folder, port) = (tempfile::tempdir().unwrap(), ports::free());
         let root = folder.path().display();
         let text = format!(
-            "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {root}/data\nhttp:\n  addr: 127.0.0.1:{port}\n  secret: x\n"
+            "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {root}/data\nhttp:\n  addr: 127.0.0.1:{port}\n  secret: x\n{more}"
         );
         std::fs::write(folder.path().join("config.yml"), text).unwrap();
         let mut command = Command::new("docker-registry");
@@ -182,7 +187,7 @@ impl Registry {
         eventually("the registry", || TcpStream::connect(("127.0.0.1", port)).ok());
         let archive = format!("docker-archive:{}", yard.project().join("lab.tar").display());
         let mut copy = Command::new("skopeo");
-        copy.args(["--insecure-policy", "copy", "--quiet", "--dest-tls-verify=false", &archive]);
+        copy.args(["--insecure-policy", "copy", "--quiet", "--dest-tls-verify=false"]).args(login).arg(&archive);
         let copied = copy.arg(format!("docker://127.0.0.1:{port}/lab:1")).output().unwrap();
         assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
         registry
@@ -225,4 +230,59 @@ fn profiles_of_a_registry_and_of_a_dockerfile() {
     assert!(ran.stdout.contains("built\n"), "{ran:?}");
     let ran = yard.run(&["run", "train", "--image", "none"]);
     assert_ne!(ran.exit, 0, "{ran:?}");
+}
+
+#[test]
+fn a_credential_helper_is_asked_for_the_login_and_images_are_listed() {
+    let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), "");
+    lab(&yard, "one");
+    let hash = Command::new("htpasswd").args(["-Bbn", "me", "open sesame"]).output().expect("htpasswd");
+    let passwords = yard.root().join("htpasswd");
+    std::fs::write(&passwords, hash.stdout).unwrap();
+    let settings = format!("auth:\n  htpasswd:\n    realm: x\n    path: {}\n", passwords.display());
+    let registry = Registry::guarded(&yard, &settings, &["--dest-creds", "me:open sesame"]);
+    let host = format!("127.0.0.1:{}", registry.port);
+    yard.write("trainyard.toml", &format!("[images.base]\nregistry = '{host}/lab:1'\n"));
+    let folder = yard.root().join("helper");
+    std::fs::create_dir(&folder).unwrap();
+    let helper = folder.join("docker-credential-lab");
+    let program = format!(
+        "#!/bin/sh\nread host\nif [ \"$1 $host\" = 'get {host}' ]\nthen echo '{{\"Username\":\"me\",\"Secret\":\"open sesame\"}}'\n\
+         else echo 'credentials not found in native keychain'; exit 1\nfi\n"
+    );
+    std::fs::write(&helper, program).unwrap();
+    std::fs::set_permissions(&helper, Permissions::from_mode(0o755)).unwrap();
+    yard.set("PATH", folder.to_str().unwrap());
+    yard.set("DOCKER_CONFIG", folder.to_str().unwrap());
+    let told = |config: &str| std::fs::write(folder.join("config.json"), config).unwrap();
+
+    told("{}");
+    let denied = yard.run(&["image", "build"]);
+    assert!(denied.exit == 3 && denied.stderr.contains("docker login"), "{denied:?}");
+    told(r#"{"credsStore": "missing"}"#);
+    let missing = yard.run(&["image", "build"]);
+    assert!(missing.exit == 3 && missing.stderr.contains("`docker-credential-missing`"), "{missing:?}");
+    told(r#"{"credHelpers": {"elsewhere.example": "missing"}, "credsStore": "lab"}"#);
+    let made = yard.run(&["image", "build"]);
+    assert_eq!(made.exit, 0, "{made:?}");
+    let listed = yard.run(&["image", "ls"]).stdout;
+    let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["IMAGE", "DIGEST", "SIZE", "MADE", "FROM", "OPEN", "RUNS"], "{listed}");
+    assert!(
+        lines[1][0] == "base"
+            && (listed.contains(" now ") || listed.contains(" ago"))
+            && listed.contains(&format!("{host}/lab:1")),
+        "{listed}"
+    );
+    let listed = yard.json(&["image", "ls"]);
+    let image = &listed["images"][0];
+    let size = std::fs::metadata(image["path"].as_str().unwrap()).unwrap().len();
+    assert_eq!(image["bytes"], size, "{listed:#}");
+
+    yard.write("trainyard.toml", "[images.one]\narchive = 'lab.tar'\n[images.two]\ndocker = 'lab'\n");
+    let which = yard.run(&["image", "build"]);
+    assert!(which.exit == 2 && which.stderr.contains("name one of them: one, two"), "{which:?}");
+    yard.set("DOCKER_HOST", "unix:///nowhere.sock");
+    let silent = yard.run(&["image", "build", "two"]);
+    assert!(silent.exit == 3 && silent.stderr.contains("nobody answers at unix:///nowhere.sock"), "{silent:?}");
 }

@@ -1,6 +1,7 @@
 //! One entry of a layer, whether it stands in a tar or in a folder.
 
 use crate::error::Result;
+use crate::shared::Shared;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -68,4 +69,9 @@ pub(crate) trait Entries {
 
     /// Fills the buffer with bytes of the current [`Piece::Data`], which must have as many.
     fn fill(&mut self, buffer: &mut [u8]) -> Result<()>;
+
+    /// The same bytes where they lie, if they lie together in memory; otherwise they are still to be read.
+    fn share(&mut self, _count: usize) -> Result<Option<Shared>> {
+        Ok(None)
+    }
 }

@@ -1,7 +1,6 @@
 //! A layer's bytes on their way to the tar reader: read, decompressed and checked on threads of their own.
 
 use std::io::{self, BufReader, Read};
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,27 +13,16 @@ use crate::digest::Digest;
 use crate::error::{Error, Reading, Result};
 use crate::image::Layer;
 use crate::range::Skip;
+use crate::shared::Shared;
 
-const CHUNK: usize = 512 << 10;
+/// So large that few blocks of files lie in two of them.
+const CHUNK: usize = 1 << 20;
+/// Read and hashed at a time: what was just read is still near the processor.
+const STEP: usize = 128 << 10;
 /// Between two threads.
-const WAITING: usize = 4;
+const WAITING: usize = 3;
 /// After the end of the tar. Writers fill up to 10 KiB.
 const MOST_TRAILING: u64 = 64 << 20;
-
-/// Bytes for several readers. When all of them are done, their buffer is filled again: new memory costs more than reading.
-#[derive(Clone, Default)]
-struct Chunk {
-    buffer: Arc<Vec<u8>>,
-    length: usize,
-}
-
-impl Deref for Chunk {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.buffer[..self.length]
-    }
-}
 
 /// How a layer is stored, told by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,56 +46,60 @@ impl Packing {
 
 /// The uncompressed bytes of a layer. [`Flow::finish`] says whether they were the promised ones.
 pub(crate) struct Flow {
-    chunks: Receiver<io::Result<Chunk>>,
-    chunk: Chunk,
-    at: usize,
+    chunks: Receiver<io::Result<Shared>>,
+    chunk: Shared,
     place: String,
     layer: Layer,
-    stored: JoinHandle<Option<Digest>>,
-    plain: JoinHandle<Digest>,
+    digests: JoinHandle<Option<Digests>>,
+}
+
+/// Of the layer as stored, and of its tar.
+struct Digests {
+    stored: Digest,
+    plain: Digest,
 }
 
 impl Flow {
     /// Adds what it reads of the layer as stored to `count`.
     pub(crate) fn new(input: Box<dyn Read + Send>, layer: &Layer, place: &str, count: &Arc<AtomicU64>) -> Self {
         let (chunks_out, chunks) = sync_channel(WAITING);
-        let (hashed_out, hashed) = sync_channel::<Chunk>(WAITING);
-        let plain = std::thread::spawn(move || {
-            let mut hasher = Sha256::new();
-            hashed.iter().for_each(|chunk| hasher.update(&*chunk));
-            Digest::finished(hasher)
-        });
         let raw =
             Raw { input, hasher: None, count: 0, all: Arc::clone(count), most: layer.size, place: place.to_owned() };
-        let stored = std::thread::spawn(move || produce(raw, &chunks_out, &hashed_out));
-        Self { chunks, chunk: Chunk::default(), at: 0, place: place.to_owned(), layer: layer.clone(), stored, plain }
+        let digests = std::thread::spawn(move || match produce(raw, &chunks_out) {
+            Ok(digests) => digests,
+            Err(error) => {
+                // Nobody listens: then nobody needs to know.
+                let _ = chunks_out.send(Err(error));
+                None
+            }
+        });
+        Self { chunks, chunk: Shared::default(), place: place.to_owned(), layer: layer.clone(), digests }
     }
 
-    /// Makes the next chunk the current one; false at the end.
-    fn next(&mut self) -> io::Result<bool> {
-        match self.chunks.recv() {
-            Ok(chunk) => {
-                (self.chunk, self.at) = (chunk?, 0);
-                Ok(true)
+    /// Goes to the next chunk if nothing is left of this one; false at the end.
+    fn advance(&mut self) -> io::Result<bool> {
+        while self.chunk.is_empty() {
+            match self.chunks.recv() {
+                Ok(chunk) => self.chunk = chunk?,
+                Err(_) => return Ok(false),
             }
-            Err(_) => Ok(false),
         }
+        Ok(true)
     }
 
     /// Reads what is left and compares the digests.
     pub(crate) fn finish(mut self) -> Result<()> {
         let mut trailing = 0;
-        while self.next().reading(|| self.place.clone())? {
+        self.chunk = Shared::default();
+        while self.advance().reading(|| self.place.clone())? {
             trailing += self.chunk.len() as u64;
             if trailing > MOST_TRAILING {
                 return Err(Error::malformed(&self.place, "goes on and on after the end of its tar"));
             }
+            self.chunk = Shared::default();
         }
         let broken = || Error::malformed(&self.place, "could not be read to its end");
-        let stored = self.stored.join().map_err(|_| broken())?;
-        let plain = self.plain.join().map_err(|_| broken())?;
-        // A plain tar is stored as it is.
-        let stored = stored.unwrap_or_else(|| plain.clone());
+        let Digests { stored, plain } = self.digests.join().ok().flatten().ok_or_else(broken)?;
         for (expected, found) in [(self.layer.digest, stored), (self.layer.diff_id, plain)] {
             if let Some(expected) = expected.filter(|expected| *expected != found) {
                 return Err(Error::Digest { what: self.place, expected, found });
@@ -119,45 +111,39 @@ impl Flow {
 
 impl Read for Flow {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.at == self.chunk.len() {
-            if !self.next()? {
-                return Ok(0);
-            }
+        if !self.advance()? {
+            return Ok(0);
         }
-        let count = buffer.len().min(self.chunk.len() - self.at);
-        buffer[..count].copy_from_slice(&self.chunk[self.at..self.at + count]);
-        self.at += count;
+        let count = buffer.len().min(self.chunk.len());
+        buffer[..count].copy_from_slice(&self.chunk[..count]);
+        self.chunk.skip(count);
         Ok(count)
     }
 }
 
 impl Skip for Flow {
     fn skip(&mut self, mut count: u64) -> io::Result<()> {
-        loop {
-            let here = count.min((self.chunk.len() - self.at) as u64);
-            self.at += usize::try_from(here).unwrap_or_default();
-            count -= here;
-            if count == 0 {
-                return Ok(());
-            }
-            if !self.next()? {
+        while count > 0 {
+            if !self.advance()? {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+            let here = usize::try_from(count).unwrap_or(usize::MAX).min(self.chunk.len());
+            self.chunk.skip(here);
+            count -= here as u64;
         }
+        Ok(())
+    }
+
+    fn share(&mut self, count: usize) -> io::Result<Option<Shared>> {
+        self.advance()?;
+        Ok((count <= self.chunk.len()).then(|| self.chunk.take(count)))
     }
 }
 
-/// Sends what it reads to the reader and to the hasher, until it ends or nobody listens any more. The digest is that of a
-/// compressed layer as stored.
-fn produce(raw: Raw, chunks: &SyncSender<io::Result<Chunk>>, hashed: &SyncSender<Chunk>) -> Option<Digest> {
-    let mut decoder = match Decoder::new(raw) {
-        Ok(decoder) => decoder,
-        Err(error) => {
-            // Nobody listens: then nobody needs to know.
-            let _ = chunks.send(Err(error));
-            return None;
-        }
-    };
+/// Sends what it reads, until it ends or nobody listens any more.
+fn produce(raw: Raw, chunks: &SyncSender<io::Result<Shared>>) -> io::Result<Option<Digests>> {
+    let mut decoder = Decoder::new(raw)?;
+    let mut hashing = Hashing::new(&decoder);
     let mut buffers: Vec<Arc<Vec<u8>>> = Vec::new();
     loop {
         let spare = buffers.iter_mut().position(|buffer| Arc::get_mut(buffer).is_some());
@@ -166,29 +152,79 @@ fn produce(raw: Raw, chunks: &SyncSender<io::Result<Chunk>>, hashed: &SyncSender
             buffers.len() - 1
         });
         // Nobody else has this one.
-        let buffer = Arc::get_mut(&mut buffers[spare])?;
-        let length = match fill(decoder.input(), buffer) {
-            Ok(0) => return decoder.finish(),
-            Ok(length) => length,
-            Err(error) => {
-                let _ = chunks.send(Err(error));
-                return None;
+        let Some(buffer) = Arc::get_mut(&mut buffers[spare]) else { return Ok(None) };
+        let length = fill(decoder.input(), buffer, &mut hashing)?;
+        if length == 0 {
+            let stored = decoder.finish();
+            return Ok(hashing
+                .finish()
+                .map(|plain| Digests { stored: stored.unwrap_or_else(|| plain.clone()), plain }));
+        }
+        let chunk = Shared::new(&buffers[spare], length);
+        if !hashing.chunk(&chunk) || chunks.send(Ok(chunk)).is_err() {
+            return Ok(None);
+        }
+    }
+}
+
+/// The digest of a tar: where it is only read, by whoever reads it; where it is decompressed, which takes longer than hashing, on
+/// a thread of its own.
+enum Hashing {
+    Here(Sha256),
+    There { chunks: SyncSender<Shared>, digest: JoinHandle<Digest> },
+}
+
+impl Hashing {
+    fn new(decoder: &Decoder) -> Self {
+        if let Decoder::Plain(_) = decoder {
+            return Self::Here(Sha256::new());
+        }
+        let (chunks, sent) = sync_channel::<Shared>(WAITING);
+        let digest = std::thread::spawn(move || {
+            let mut hasher = Sha256::new();
+            sent.iter().for_each(|chunk| hasher.update(&*chunk));
+            Digest::finished(hasher)
+        });
+        Self::There { chunks, digest }
+    }
+
+    /// Each step.
+    fn step(&mut self, bytes: &[u8]) {
+        if let Self::Here(hasher) = self {
+            hasher.update(bytes);
+        }
+    }
+
+    /// And each chunk of steps; false when the other thread has broken off.
+    fn chunk(&self, chunk: &Shared) -> bool {
+        match self {
+            Self::Here(_) => true,
+            Self::There { chunks, .. } => chunks.send(chunk.clone()).is_ok(),
+        }
+    }
+
+    fn finish(self) -> Option<Digest> {
+        match self {
+            Self::Here(hasher) => Some(Digest::finished(hasher)),
+            Self::There { chunks, digest } => {
+                drop(chunks);
+                digest.join().ok()
             }
-        };
-        let chunk = Chunk { buffer: Arc::clone(&buffers[spare]), length };
-        if hashed.send(chunk.clone()).is_err() || chunks.send(Ok(chunk)).is_err() {
-            return None;
         }
     }
 }
 
 /// Reads until the buffer is full or the input ends.
-fn fill(input: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+fn fill(input: &mut dyn Read, buffer: &mut [u8], hashing: &mut Hashing) -> io::Result<usize> {
     let mut at = 0;
     while at < buffer.len() {
-        match input.read(&mut buffer[at..]) {
+        let until = buffer.len().min(at + STEP);
+        match input.read(&mut buffer[at..until]) {
             Ok(0) => break,
-            Ok(count) => at += count,
+            Ok(count) => {
+                hashing.step(&buffer[at..at + count]);
+                at += count;
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

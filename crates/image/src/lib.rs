@@ -20,6 +20,7 @@ mod progress;
 mod range;
 mod reuse;
 mod save;
+mod shared;
 mod sif;
 mod source;
 mod squashfs;

@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use crate::shared::Shared;
+
 /// Part of a file that is read without moving anybody else's position in it.
 #[derive(Debug, Clone)]
 pub struct FileRange {
@@ -47,6 +49,11 @@ impl Read for FileRange {
 pub(crate) trait Skip: Read {
     /// Fails at the end of the input, if that comes first.
     fn skip(&mut self, count: u64) -> io::Result<()>;
+
+    /// The next `count` bytes where they lie, if they lie together in memory; otherwise they are still to be read.
+    fn share(&mut self, _count: usize) -> io::Result<Option<Shared>> {
+        Ok(None)
+    }
 }
 
 impl Skip for FileRange {

@@ -357,6 +357,19 @@ fn anybody_runs_it() {
     runs_as(65534);
 }
 
+/// As root inside: root's files are one's own, and so are new ones. The `fakeroot` of the machine would want an image with its C library.
+#[test]
+fn anybody_is_root_in_it() {
+    let place = tempfile::Builder::new().prefix("image-").tempdir_in("/var/tmp").unwrap();
+    let home = place.path();
+    let (image, _) = runnable().convert(home, &Options::default()).unwrap();
+    std::os::unix::fs::chown(home, Some(65534), Some(65534)).unwrap();
+    let look = "id -u; touch /etc/new; stat -c '%u %g %a' /bin/busybox /etc/passwd /etc/new";
+    let words = ["exec", "--fakeroot", "--ignore-fakeroot-command", "--writable-tmpfs", image.to_str().unwrap()];
+    let said = answer(65534, home, &[&words[..], &["sh", "-c", look]].concat());
+    assert_eq!(said, "0\n0 0 755\n0 0 644\n0 0 644\n");
+}
+
 #[test]
 fn apptainer_is_content_with_the_file() {
     let place = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::io::{Cursor, Read};
 use std::path::Path;
 
 use support::look::inside;
@@ -27,6 +28,13 @@ fn text(error: &dyn std::error::Error) -> String {
 
 fn layer(items: &[Item]) -> Made {
     Made::new(&[items])
+}
+
+/// Each leads through the one before it twice: whoever follows them to the end follows 2^40.
+fn links_that_double() -> Vec<Item> {
+    let link = |n: u32| symlink(format!("l{n}"), format!("l{0}/../l{0}", n - 1));
+    let links = [folder("d"), symlink("l0", "d")].into_iter().chain((1..=40).map(link));
+    links.chain([file("l40/x", "x")]).collect()
 }
 
 #[test]
@@ -71,13 +79,11 @@ fn entries_are_refused_by_name() {
             "bomb",
             "too large",
         ),
-        (vec![item(FILE, "./")], "", ""),
+        (vec![file("bomb", "").xattr("user.x", vec![b'x'; 2 << 20])], "", "names and attributes"),
+        (links_that_double(), "l40/x", "leads to itself"),
     ];
     for (items, name, why) in cases {
         let names: Vec<String> = items.iter().map(|item| String::from_utf8_lossy(&item.name).into_owned()).collect();
-        if name.is_empty() && why.is_empty() {
-            continue;
-        }
         let error = refused(&layer(&items));
         assert!(error.contains(name) && error.contains(why), "{names:?}: {error}");
         assert!(!error.contains('\n') && error.len() < 900, "{error}");
@@ -170,42 +176,55 @@ fn a_layout_with_wrong_digests_or_sizes_is_refused() {
     }
 }
 
-/// A stream of names without end is stopped, in bounded memory.
+/// A layer that never ends: entry after entry, as `make` makes the one of that number.
+struct Endless(fn(u64) -> Item);
+
+impl Source for Endless {
+    fn image(&mut self) -> trainyard_image::Result<trainyard_image::Image> {
+        let place = tempfile::tempdir().unwrap();
+        let mut image = open_layout(&layer(&[]).layout(place.path(), plain)).image()?;
+        image.layers[0].size = None;
+        Ok(image)
+    }
+
+    fn layer(&mut self, _: usize) -> trainyard_image::Result<trainyard_image::Blob> {
+        Ok(trainyard_image::Blob::Stream(Box::new(Entries { make: self.0, next: 0, now: Cursor::default() })))
+    }
+}
+
+struct Entries {
+    make: fn(u64) -> Item,
+    next: u64,
+    now: Cursor<Vec<u8>>,
+}
+
+impl Read for Entries {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.now.position() == self.now.get_ref().len() as u64 {
+            let mut entry = tar(&[(self.make)(self.next)]);
+            // Without the end of the tar.
+            entry.truncate(entry.len() - 1024);
+            (self.now, self.next) = (Cursor::new(entry), self.next + 1);
+        }
+        self.now.read(buffer)
+    }
+}
+
+/// Bombs of attributes, of links and of their names are stopped, in bounded memory.
 #[test]
-fn names_without_end_are_refused() {
-    struct Endless;
-    impl Source for Endless {
-        fn image(&mut self) -> trainyard_image::Result<trainyard_image::Image> {
-            let place = tempfile::tempdir().unwrap();
-            let mut image = open_layout(&layer(&[]).layout(place.path(), plain)).image()?;
-            image.layers[0].size = None;
-            Ok(image)
-        }
-        fn layer(&mut self, _: usize) -> trainyard_image::Result<trainyard_image::Blob> {
-            let mut number = 0u64;
-            let mut bytes = std::collections::VecDeque::new();
-            let folders = "folder/".repeat(500);
-            let note = vec![b'x'; 500_000];
-            let read = move |buffer: &mut [u8]| {
-                while bytes.len() < buffer.len() {
-                    let entry = tar(&[file(format!("{folders}{number}"), "").xattr("user.note", &note)]);
-                    bytes.extend(&entry[..entry.len() - 1024]);
-                    number += 1;
-                }
-                std::io::Read::read(&mut bytes, buffer)
-            };
-            Ok(trainyard_image::Blob::Stream(Box::new(Reader(read))))
-        }
+fn entries_without_end_are_refused() {
+    let bombs: [fn(u64) -> Item; 2] = [
+        |number| file(format!("{}{number}", "folder/".repeat(500)), "").xattr("user.note", vec![b'x'; 500_000]),
+        |number| match number {
+            0 => file("target", "x"),
+            number => hardlink(format!("{}{number}", "folder/".repeat(500)), "target"),
+        },
+    ];
+    for bomb in bombs {
+        let place = tempfile::tempdir().unwrap();
+        let error = text(&to(&mut Endless(bomb), place.path(), &Options::default()).expect_err("an end"));
+        assert!(error.contains("is too many") && error.contains("folder/folder"), "{error}");
     }
-    struct Reader<F>(F);
-    impl<F: FnMut(&mut [u8]) -> std::io::Result<usize>> std::io::Read for Reader<F> {
-        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-            (self.0)(buffer)
-        }
-    }
-    let place = tempfile::tempdir().unwrap();
-    let error = text(&to(&mut Endless, place.path(), &Options::default()).expect_err("an end"));
-    assert!(error.contains("is too many") && error.contains("folder/folder"), "{error}");
 }
 
 #[test]

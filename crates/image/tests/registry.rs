@@ -1,144 +1,18 @@
 //! Against Debian's registry on loopback, with images that skopeo pushed. `./test registry` installs both.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod support;
+
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use trainyard_image::{
-    Blob, Build, Builder, Daemon, Digest, Engine, Layout, Places, Platform, Reference, Registry, Source,
-};
-
-/// A registry, ended with its value.
-struct Server {
-    folder: tempfile::TempDir,
-    port: u16,
-    process: Child,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-}
-
-impl Server {
-    fn start(more: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        let root = folder.path().display();
-        let text = format!(
-            "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {root}/data\nhttp:\n  addr: 127.0.0.1:{port}\n  secret: x\n{more}"
-        );
-        std::fs::write(folder.path().join("config.yml"), text).unwrap();
-        let log = std::fs::File::create(folder.path().join("log")).unwrap();
-        let mut command = Command::new("docker-registry");
-        command.arg("serve").arg(folder.path().join("config.yml")).env("OTEL_TRACES_EXPORTER", "none");
-        command.stdout(log.try_clone().unwrap()).stderr(log).stdin(Stdio::null());
-        let process = command.spawn().expect("docker-registry; `./test registry` installs it");
-        let mut server = Self { folder, port, process };
-        let until = Instant::now() + Duration::from_secs(60);
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            let log = || std::fs::read_to_string(server.folder.path().join("log")).unwrap();
-            assert!(server.process.try_wait().unwrap().is_none() && Instant::now() < until, "{}", log());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        server
-    }
-}
-
-fn skopeo(arguments: &[&str]) {
-    let output = Command::new("skopeo").arg("--insecure-policy").args(arguments).output();
-    let output = output.expect("skopeo; `./test registry` installs it");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// An OCI layout with an index: this platform, another one, and an attestation.
-fn layout(folder: &Path) -> PathBuf {
-    let root = folder.join("layout");
-    let blobs = root.join("blobs/sha256");
-    std::fs::create_dir_all(&blobs).unwrap();
-    std::fs::write(root.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
-    let put = |bytes: &[u8], kind: &str| -> Value {
-        let digest = Digest::of(bytes);
-        std::fs::write(blobs.join(digest.hex()), bytes).unwrap();
-        json!({ "mediaType": kind, "digest": digest.as_str(), "size": bytes.len() })
-    };
-    let manifest_kind = "application/vnd.oci.image.manifest.v1+json";
-    let image = |architecture: &str| {
-        let tree = folder.join(architecture);
-        std::fs::create_dir_all(tree.join("etc")).unwrap();
-        std::fs::write(tree.join("etc/architecture"), architecture).unwrap();
-        // Does not compress, so that there is something to break off in.
-        let mut state = 1_u64;
-        let noise: Vec<u8> = std::iter::repeat_with(|| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as u8
-        })
-        .take(3 << 20)
-        .collect();
-        std::fs::write(tree.join("noise"), noise).unwrap();
-        let tar = Command::new("tar").args(["-C", tree.to_str().unwrap(), "-cf", "-", "."]).output().unwrap().stdout;
-        let diff_id = Digest::of(&tar);
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(&tar).unwrap();
-        let layer = put(&gzip.finish().unwrap(), "application/vnd.oci.image.layer.v1.tar+gzip");
-        let config = json!({
-            "architecture": architecture, "os": "linux", "config": { "Env": ["A=b"], "Cmd": ["/bin/sh"] },
-            "rootfs": { "type": "layers", "diff_ids": [diff_id.as_str()] },
-        });
-        let config = put(config.to_string().as_bytes(), "application/vnd.oci.image.config.v1+json");
-        let manifest = json!({ "schemaVersion": 2, "mediaType": manifest_kind, "config": config, "layers": [layer] });
-        let mut entry = put(manifest.to_string().as_bytes(), manifest_kind);
-        entry["platform"] = json!({ "architecture": architecture, "os": "linux" });
-        entry
-    };
-    let (amd, arm) = (image("amd64"), image("arm64"));
-    let mut attestation = amd.clone();
-    attestation["platform"] = json!({ "architecture": "unknown", "os": "unknown" });
-    attestation["annotations"] = json!({ "vnd.docker.reference.type": "attestation-manifest" });
-    let index = json!({
-        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [attestation, arm, amd],
-    });
-    let inner = put(index.to_string().as_bytes(), "application/vnd.oci.image.index.v1+json");
-    std::fs::write(root.join("index.json"), json!({ "schemaVersion": 2, "manifests": [inner] }).to_string()).unwrap();
-    root
-}
-
-fn platform(architecture: &str) -> Platform {
-    Platform { os: "linux".to_owned(), architecture: architecture.to_owned(), variant: None }
-}
-
-fn bytes(blob: Blob) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    match blob {
-        Blob::Stream(mut stream) => stream.read_to_end(&mut bytes)?,
-        Blob::Range(mut range) => range.read_to_end(&mut bytes)?,
-        Blob::Folder(_) => panic!("a folder"),
-    };
-    Ok(bytes)
-}
-
-fn opened(name: &str, architecture: &str, places: &Places) -> trainyard_image::Result<Registry> {
-    Registry::open(Reference::parse(name)?, platform(architecture), places)
-}
-
-/// That a registry gives what the layout holds.
-fn assert_same(registry: &mut Registry, layout: &Path, architecture: &str) {
-    let mut expected = Layout::new(layout, None, platform(architecture));
-    let image = registry.image().unwrap();
-    assert_eq!(image, expected.image().unwrap());
-    assert_eq!(image.config.architecture, architecture);
-    let read = bytes(registry.layer(0).unwrap()).unwrap();
-    assert!(read == bytes(expected.layer(0).unwrap()).unwrap());
-    assert_eq!(image.layers[0].digest.as_ref(), Some(&Digest::of(&read)));
-}
+use support::registry::{Server, assert_same, bytes, layout, opened, platform, skopeo};
+use trainyard_image::{Build, Builder, Daemon, Digest, Engine, Places, Source};
 
 #[test]
 fn images_come_from_a_registry_of_this_machine() {
@@ -181,44 +55,6 @@ fn images_come_from_a_registry_of_this_machine() {
     assert!(matches!(error, trainyard_image::Error::Digest { .. }), "{error}");
 }
 
-#[test]
-fn logins_and_certificates_are_those_of_docker() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    std::fs::write(at("server.pem"), made.cert.pem()).unwrap();
-    std::fs::write(at("server.key"), made.signing_key.serialize_pem()).unwrap();
-    let hash = Command::new("htpasswd").args(["-Bbn", "me", "open sesame"]).output();
-    std::fs::write(at("htpasswd"), hash.expect("htpasswd of apache2-utils").stdout).unwrap();
-    let root = folder.path().display();
-    let server = Server::start(&format!(
-        "  tls:\n    certificate: {root}/server.pem\n    key: {root}/server.key\nauth:\n  htpasswd:\n    realm: x\n    path: {root}/htpasswd\n"
-    ));
-    let layout = layout(folder.path());
-    let host = format!("localhost:{}", server.port);
-    let name = format!("{host}/robot");
-    let (from, to) = (format!("oci:{}", layout.display()), format!("docker://{name}"));
-    skopeo(&["copy", "-q", "--all", "--dest-tls-verify=false", "--dest-creds", "me:open sesame", &from, &to]);
-
-    let stranger = opened(&name, "amd64", &Places::default()).unwrap_err().to_string();
-    assert!(stranger.contains("cannot be trusted"), "{stranger}");
-    std::fs::create_dir_all(at("certs.d").join(&host)).unwrap();
-    std::fs::copy(at("server.pem"), at("certs.d").join(&host).join("ca.crt")).unwrap();
-    let certificates = vec![at("certs.d")];
-    let nobody = Places { logins: vec![at("missing.json")], certificates: certificates.clone(), given: None };
-    let denied = opened(&name, "amd64", &nobody).unwrap_err().to_string();
-    assert!(denied.contains("docker login"), "{denied}");
-    let with = |auth: &str| {
-        std::fs::write(at("config.json"), json!({ "auths": { &host: { "auth": auth } } }).to_string()).unwrap();
-        Places { logins: vec![at("config.json")], certificates: certificates.clone(), given: None }
-    };
-    // me:wrong
-    let wrong = opened(&name, "amd64", &with("bWU6d3Jvbmc=")).and_then(|mut registry| registry.image()).unwrap_err();
-    assert!(wrong.to_string().contains("not enough"), "{wrong}");
-    // me:open sesame
-    assert_same(&mut opened(&name, "amd64", &with("bWU6b3BlbiBzZXNhbWU=")).unwrap(), &layout, "amd64");
-}
-
 /// Podman with a store of its own; these are the variables that make it so.
 fn podman(folder: &Path) -> Vec<(String, String)> {
     let root = folder.display();
@@ -248,7 +84,7 @@ fn images_are_built_and_lie_with_a_daemon() {
     let dockerfile = context.join("Dockerfile");
     std::fs::write(
         &dockerfile,
-        "FROM scratch AS one\nARG WORD\nENV WORD=$WORD\nCOPY hello /hello\nFROM one\nLABEL last=yes\n",
+        "FROM scratch AS one\nARG WORD\nENV WORD=$WORD\nCOPY hello /hello\nLABEL is=built\nFROM one\nLABEL last=yes\n",
     )
     .unwrap();
     let mut build = Build {
@@ -284,9 +120,14 @@ fn images_are_built_and_lie_with_a_daemon() {
         assert!(service.try_wait().unwrap().is_none() && Instant::now() < until, "podman does not serve");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let id =
-        Command::new("podman").args(["images", "-q", "--no-trunc"]).envs(variables.clone()).output().unwrap().stdout;
-    let id = String::from_utf8(id).unwrap().lines().next().unwrap().to_owned();
+    // Images of the steps on the way are listed too, in any order; only the last step's has the label.
+    let listed = Command::new("podman")
+        .args(["images", "-q", "--no-trunc", "--filter", "label=is=built"])
+        .envs(variables.clone())
+        .output()
+        .unwrap();
+    let id = String::from_utf8(listed.stdout).unwrap().trim().to_owned();
+    assert_eq!(id.lines().count(), 1, "{id}");
     let spool = tempfile::tempdir().unwrap();
     let mut daemon = Daemon::open(&engine, &id, platform("amd64"), spool.path()).unwrap();
     assert_eq!(daemon.id(), id);
@@ -301,7 +142,13 @@ fn images_are_built_and_lie_with_a_daemon() {
     assert!(missing.contains("no image `no/such:image`"), "{missing}");
     service.kill().unwrap();
     service.wait().unwrap();
+    let silent = Daemon::open(&engine, &id, platform("amd64"), spool.path()).err().unwrap().to_string();
+    assert!(silent.contains(&format!("nobody answers at unix://{}", socket.display())), "{silent}");
 
+    build.dockerfile = folder.path().join("none");
+    let missing = build.run(&mut |_| panic!("nothing is to be built")).err().unwrap().to_string();
+    assert!(missing.contains("cannot read") && missing.contains("/none"), "{missing}");
+    build.dockerfile.clone_from(&dockerfile);
     std::fs::write(&dockerfile, "FROM scratch\nCOPY missing /\n").unwrap();
     build.target = None;
     let failed = build.run(&mut |_| {}).err().unwrap().to_string();

@@ -98,10 +98,11 @@ impl<'a> News<'a> {
     }
 }
 
-/// Whoever asks is about to use it.
+/// Whoever asks is about to use it. One that was cut or emptied, whatever did that, is not there.
 pub(super) fn has(depot: &Depot, image: &ImageName) -> bool {
     let path = depot.image(image);
-    let found = std::fs::symlink_metadata(&path).ok().filter(std::fs::Metadata::is_file);
+    let is_whole = |data: &std::fs::Metadata| data.is_file() && size_told(&path).is_none_or(|size| size == data.len());
+    let found = std::fs::symlink_metadata(&path).ok().filter(is_whole);
     found.inspect(|data| keep_fresh(data.mtime().saturating_mul(1_000_000_000), || path)).is_some()
 }
 
@@ -234,6 +235,12 @@ impl Arrival {
         }
         File::open(self.depot.images())?.sync_all()
     }
+}
+
+/// The length of an image, by the list beside it.
+fn size_told(image: &Path) -> Option<u64> {
+    let chunks = parse(&std::fs::read(list_of(image)).ok()?).ok()?;
+    Some(chunks.iter().map(|chunk| u64::from(chunk.length)).sum())
 }
 
 fn part(depot: &Depot, image: &ImageName) -> PathBuf {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use trainyard_agent::depot::ImageName;
 use trainyard_core::spec::ImageSpec;
-use trainyard_engine::images::{Around, Built, Form, Pushed, Step, Wanted, build, push};
+use trainyard_engine::images::{Around, Built, Form, Pushed, Step, Wanted, build, kept, push};
 use trainyard_engine::pipe::{Pipe, PipeError};
 use trainyard_engine::transfer::TransferError;
 use trainyard_testkit::small_disk::SmallDisk;
@@ -130,6 +130,38 @@ fn a_damaged_part_and_a_damaged_neighbour_are_seen() {
     let sent = send(&mut pipe, &second).unwrap();
     assert!(sent.wire > 70_000 && sent.wire < second.size / 2, "{sent:?}");
     assert!(is_whole(&depot, &second));
+}
+
+#[test]
+fn damage_here_is_not_sent_and_an_image_that_was_cut_there_is_sent_again() {
+    let root = tempfile::tempdir().unwrap();
+    let (folder, depot, cache) = (root.path().join("f"), root.path().join("d"), root.path().join("c"));
+    fill(&folder, 12);
+    let image = made(&cache, &folder);
+    let good = std::fs::read(&image.path).unwrap();
+    let mut pipe = here(&depot);
+    let index = PathBuf::from(format!("{}.index", image.path.display()));
+    let whole_index = std::fs::read(&index).unwrap();
+    // A byte of a block, a byte of the index.
+    for (path, at) in [(&image.path, good.len() / 2), (&index, whole_index.len() / 2)] {
+        let mut bad = std::fs::read(path).unwrap();
+        bad[at] ^= 1;
+        std::fs::write(path, bad).unwrap();
+        let error = send(&mut here(&depot), &image).unwrap_err();
+        assert!(matches!(&error, TransferError::Damaged { path } if *path == image.path), "{error:?}");
+        assert!(!is_there(&depot, &image));
+        assert_eq!(kept(&cache), [], "nobody takes it for made");
+        assert_eq!(made(&cache, &folder).name, image.name);
+        assert!(std::fs::read(&image.path).unwrap() == good && std::fs::read(&index).unwrap() == whole_index);
+    }
+    send(&mut pipe, &image).unwrap();
+    assert!(is_whole(&depot, &image));
+    let there = at(&depot, &image.name);
+    std::fs::remove_file(&there).unwrap();
+    std::fs::write(&there, &good[..good.len() - 5]).unwrap();
+    let sent = send(&mut pipe, &image).unwrap();
+    assert!(sent.wire > 0 && sent.wire < image.size / 4, "all but its end was there: {sent:?}");
+    assert!(is_whole(&depot, &image));
 }
 
 #[test]

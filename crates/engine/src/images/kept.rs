@@ -55,6 +55,12 @@ impl Kept {
     }
 }
 
+/// The next who wants the image makes it anew.
+pub(super) fn forget(image: &Path) {
+    // One that is gone is forgotten.
+    drop(std::fs::remove_file(image.with_extension("json")));
+}
+
 /// Those that are whole, the newest first.
 pub fn kept(folder: &Path) -> Vec<Kept> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());

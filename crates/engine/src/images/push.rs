@@ -10,6 +10,7 @@ use trainyard_agent::pipe::frame::Tag;
 use trainyard_agent::pipe::image::{Chunk, News, RECORD};
 use trainyard_agent::pipe::message::{Answer, Request};
 
+use super::kept::forget;
 use crate::pipe::{Pipe, PipeError};
 use crate::transfer::{Progress, TransferError};
 
@@ -47,9 +48,9 @@ pub fn push(
     }
     let reading = |source| TransferError::Read { path: image.to_owned(), source };
     let file = File::open(image).map_err(reading)?;
-    let chunks = trainyard_image::chunks(image).map_err(|error| reading(error.into()))?;
+    let chunks = trainyard_image::chunks(image).unwrap_or_default();
     if trainyard_image::digest(&chunks) != name.digest() {
-        return Err(TransferError::Changed { path: image.to_owned() });
+        return Err(damaged(image));
     }
     let size = chunks.iter().map(|chunk| u64::from(chunk.length)).sum();
     let mut list = Vec::with_capacity(chunks.len() * RECORD);
@@ -77,7 +78,9 @@ pub fn push(
         let start = frame.len();
         frame.resize(start + length, 0);
         let room = frame.get_mut(start..).unwrap_or_default();
-        file.read_exact_at(room, chunk.offset).map_err(reading)?;
+        if file.read_exact_at(room, chunk.offset).is_err() || *blake3::hash(room).as_bytes() != chunk.hash {
+            return Err(damaged(image));
+        }
         sent.bytes += u64::from(chunk.length);
     }
     flush(pipe, &mut frame, &mut sent)?;
@@ -88,6 +91,12 @@ pub fn push(
         Answer::Stored { .. } => Err(PipeError::Refused("the depot lost a part of the image".to_owned()).into()),
         _ => Err(PipeError::Dropped.into()),
     }
+}
+
+/// What is no longer what its name says is not sent, and not taken for made any more.
+fn damaged(image: &Path) -> TransferError {
+    forget(image);
+    TransferError::Damaged { path: image.to_owned() }
 }
 
 fn flush(pipe: &mut Pipe, frame: &mut Vec<u8>, sent: &mut Progress) -> Result<(), PipeError> {

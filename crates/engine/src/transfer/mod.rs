@@ -26,6 +26,9 @@ pub enum TransferError {
     /// Scan again, and then upload again: what has arrived is not sent twice.
     #[error("{} changed while it was sent", path.display())]
     Changed { path: PathBuf },
+    /// It was forgotten; whoever makes it again may send it.
+    #[error("the image {} is damaged on this disk: it will be made anew", path.display())]
+    Damaged { path: PathBuf },
     #[error("{need} bytes are to be sent, but the depot has only {free} bytes free")]
     Full { need: u64, free: u64 },
     #[error("cannot read {}", path.display())]

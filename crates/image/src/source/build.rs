@@ -72,6 +72,7 @@ const LAST_LINES: usize = 12;
 impl Build {
     /// `on_line` hears what the builder says.
     pub fn run(&self, on_line: &mut dyn FnMut(&str)) -> Result<Box<dyn Source>> {
+        std::fs::metadata(&self.dockerfile).reading(|| self.dockerfile.display().to_string())?;
         let folder = tempfile::Builder::new().prefix("build-").tempdir_in(&self.spool);
         let folder = folder.map_err(|source| Error::Write { path: self.spool.clone(), source })?;
         let id_file = folder.path().join("id");

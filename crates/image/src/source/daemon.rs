@@ -18,6 +18,10 @@ use crate::source::{Archive, Blob, Source};
 pub enum DaemonError {
     #[error(transparent)]
     Web(#[from] trainyard_web::Error),
+    #[error(
+        "nobody answers at {daemon}: see that it runs and that you may use it, or name a file made with `docker save`"
+    )]
+    Silent { daemon: String, source: Option<std::io::Error> },
     #[error("{daemon} has no image `{name}`: build or pull it, or use its full name")]
     Missing { daemon: String, name: String },
     #[error(
@@ -97,6 +101,16 @@ fn client(address: Address, trust: Trust) -> Result<Client> {
     Ok(Client::new(settings).map_err(DaemonError::from)?)
 }
 
+/// Sockets have no port that could be wrong.
+fn asking(error: trainyard_web::Error, address: &Address) -> DaemonError {
+    let daemon = address.to_string();
+    match error {
+        trainyard_web::Error::Refused { .. } => DaemonError::Silent { daemon, source: None },
+        trainyard_web::Error::Unreachable { source, .. } => DaemonError::Silent { daemon, source: Some(source) },
+        error => error.into(),
+    }
+}
+
 /// One image of a daemon.
 pub struct Daemon {
     client: Client,
@@ -138,7 +152,7 @@ impl Daemon {
             Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => {
                 return Err(DaemonError::Missing { daemon: client.address().to_string(), name: name.to_owned() }.into());
             }
-            other => other.map_err(DaemonError::from)?,
+            other => other.map_err(|error| asking(error, client.address()))?,
         };
         let config = json!({
             "architecture": found.architecture, "os": found.os, "config": found.config,

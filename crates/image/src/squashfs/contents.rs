@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crate::entry::{Entries, Piece};
 use crate::error::Result;
 use crate::reuse::{Reuse, Stretch};
+use crate::shared::Block;
+use crate::squashfs::growing::Growing;
 use crate::squashfs::pool::{Event, Gone, Input, Output, Purpose, Stored, pool};
 use crate::squashfs::{BLOCK, Codec, SUPERBLOCK};
 
@@ -65,10 +66,19 @@ pub(crate) struct Written {
     pub(crate) reused: u64,
 }
 
+/// A block of which more comes with the next piece of its file.
+#[derive(Default)]
+struct Begun {
+    block: Vec<u8>,
+    filled: usize,
+}
+
 pub(crate) struct Contents {
     input: Input,
     writer: JoinHandle<io::Result<Written>>,
     fragment: Vec<u8>,
+    /// Of the files in it.
+    hashes: blake3::Hasher,
     fragments: u32,
     large: u32,
     small: HashMap<Short, ContentId>,
@@ -78,9 +88,9 @@ impl Contents {
     /// Writes to `file` from `base` on, where the superblock will be.
     pub(crate) fn new(file: File, base: u64, codec: Codec, threads: usize, reuse: &Arc<Reuse>) -> Self {
         let (input, output) = pool(codec, threads, reuse);
-        let writer = std::thread::spawn(move || Writer::new(file, base).run(output));
-        let fragment = Vec::with_capacity(BLOCK);
-        Self { input, writer, fragment, fragments: 0, large: 0, small: HashMap::new() }
+        let writer = std::thread::spawn(move || Writer::new(file, base)?.run(output));
+        let (fragment, hashes) = (Vec::with_capacity(BLOCK), blake3::Hasher::new());
+        Self { input, writer, fragment, hashes, fragments: 0, large: 0, small: HashMap::new() }
     }
 
     /// The contents of the entry that `entries` is at. Fails also when the output cannot be written; [`Contents::finish`] knows
@@ -99,20 +109,27 @@ impl Contents {
             self.border()?;
         }
         let offset = self.fragment.len();
-        self.fragment.resize(offset + size, 0);
-        let mut at = offset;
         while let Some(piece) = entries.piece()? {
             let length = match piece {
                 Piece::Data(length) | Piece::Hole(length) => usize::try_from(length).unwrap_or(usize::MAX),
             };
+            let at = self.fragment.len();
             // The pieces of an entry have its size together.
-            let until = at.saturating_add(length).min(offset + size);
-            if let Piece::Data(_) = piece {
-                entries.fill(&mut self.fragment[at..until])?;
+            let length = length.min(offset + size - at);
+            match piece {
+                Piece::Hole(_) => self.fragment.resize(at + length, 0),
+                Piece::Data(_) => match entries.share(length)? {
+                    Some(shared) => self.fragment.extend_from_slice(&shared),
+                    None => {
+                        self.fragment.resize(at + length, 0);
+                        entries.fill(&mut self.fragment[at..])?;
+                    }
+                },
             }
-            at = until;
         }
-        let hash = short(&blake3::hash(&self.fragment[offset..]));
+        self.fragment.resize(offset + size, 0);
+        let whole = blake3::hash(&self.fragment[offset..]);
+        let hash = short(&whole);
         if let Some(known) = self.small.get(&hash) {
             self.fragment.truncate(offset);
             return Ok(*known);
@@ -120,57 +137,70 @@ impl Contents {
         let number = |value: usize| u32::try_from(value).unwrap_or_default();
         let id = ContentId::Small { fragment: self.fragments, offset: number(offset), size: number(size) };
         self.small.insert(hash, id);
+        self.hashes.update(whole.as_bytes());
         Ok(id)
     }
 
     fn add_large(&mut self, size: u64, entries: &mut dyn Entries) -> Result<ContentId> {
-        let mut block = self.input.block();
-        let mut at = 0;
-        let mut left = size;
+        let (mut begun, mut left) = (Begun::default(), size);
         while let Some(piece) = entries.piece()? {
-            let (mut length, is_hole) = match piece {
-                Piece::Data(length) => (length, false),
-                Piece::Hole(length) => (length, true),
-            };
-            length = length.min(left);
-            left -= length;
-            while length > 0 {
-                let whole = length / BLOCK as u64;
-                if is_hole && at == 0 && whole > 0 {
-                    self.input.tell(Event::Hole(whole))?;
-                    length %= BLOCK as u64;
-                    continue;
-                }
-                let count = usize::try_from(length).unwrap_or(BLOCK).min(BLOCK - at);
-                let room = &mut block[at..at + count];
-                if is_hole {
-                    room.fill(0);
-                } else {
-                    entries.fill(room)?;
-                }
-                at += count;
-                length -= count as u64;
-                if at == BLOCK {
-                    let full = std::mem::replace(&mut block, self.input.block());
-                    self.whole(full)?;
-                    at = 0;
-                }
-            }
+            left = self.add_piece(piece, left, &mut begun, entries)?;
         }
-        if at > 0 {
-            block.truncate(at);
-            self.input.compress(Purpose::Block, block)?;
+        if begun.filled > 0 {
+            begun.block.truncate(begun.filled);
+            self.block(Block::Own(begun.block))?;
         }
         self.input.tell(Event::End(size))?;
         self.large += 1;
         Ok(ContentId::Large(self.large - 1))
     }
 
-    fn whole(&mut self, block: Vec<u8>) -> Result<(), Gone> {
-        if block == ZEROS {
+    /// `left` is what is left of the file, and what it tells is what is left after the piece.
+    fn add_piece(&mut self, piece: Piece, mut left: u64, begun: &mut Begun, entries: &mut dyn Entries) -> Result<u64> {
+        let (length, is_hole) = match piece {
+            Piece::Data(length) => (length, false),
+            Piece::Hole(length) => (length, true),
+        };
+        let after = left - length.min(left);
+        while left > after {
+            let whole = (left - after) / BLOCK as u64;
+            if is_hole && begun.filled == 0 && whole > 0 {
+                self.input.tell(Event::Hole(whole))?;
+                left -= whole * BLOCK as u64;
+                continue;
+            }
+            let count = usize::try_from(left - after).unwrap_or(BLOCK).min(BLOCK - begun.filled);
+            left -= count as u64;
+            let is_block = begun.filled == 0 && (count == BLOCK || left == 0);
+            if is_block
+                && !is_hole
+                && let Some(shared) = entries.share(count)?
+            {
+                self.block(Block::Shared(shared))?;
+                continue;
+            }
+            if begun.filled == 0 {
+                begun.block = self.input.block();
+            }
+            let room = &mut begun.block[begun.filled..begun.filled + count];
+            if is_hole {
+                room.fill(0);
+            } else {
+                entries.fill(room)?;
+            }
+            begun.filled += count;
+            if begun.filled == BLOCK {
+                self.block(Block::Own(std::mem::take(begun).block))?;
+            }
+        }
+        Ok(left)
+    }
+
+    fn block(&mut self, block: Block) -> Result<(), Gone> {
+        if *block == ZEROS {
             return self.input.tell(Event::Hole(1));
         }
-        self.input.compress(Purpose::Block, block)
+        self.input.compress(Purpose::Block, block, None)
     }
 
     /// What comes next shares no fragment with what came before.
@@ -182,7 +212,9 @@ impl Contents {
         empty.clear();
         let full = std::mem::replace(&mut self.fragment, empty);
         self.fragments += 1;
-        self.input.compress(Purpose::Fragment, full)
+        let plain = *self.hashes.finalize().as_bytes();
+        self.hashes.reset();
+        self.input.compress(Purpose::Fragment, Block::Own(full), Some(plain))
     }
 
     /// Waits until all is in the output.
@@ -209,7 +241,11 @@ fn name_hash(name: &[u8]) -> u64 {
 
 /// The thread that writes, in order.
 struct Writer {
-    written: Written,
+    file: Growing,
+    large: Vec<Content>,
+    fragments: Vec<(u64, u32)>,
+    stretches: Vec<Stretch>,
+    reused: u64,
     base: u64,
     /// Of the file that is being written.
     blocks: Vec<u32>,
@@ -220,11 +256,21 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(file: File, base: u64) -> Self {
-        let end = base + SUPERBLOCK;
-        let written = Written { file, large: Vec::new(), fragments: Vec::new(), stretches: Vec::new(), end, reused: 0 };
-        let (blocks, hasher, known) = (Vec::new(), blake3::Hasher::new(), HashMap::new());
-        Self { written, base, blocks, start: end, sparse: 0, hasher, known }
+    fn new(file: File, base: u64) -> io::Result<Self> {
+        let start = base + SUPERBLOCK;
+        Ok(Self {
+            file: Growing::new(file, start)?,
+            large: Vec::new(),
+            fragments: Vec::new(),
+            stretches: Vec::new(),
+            reused: 0,
+            base,
+            blocks: Vec::new(),
+            start,
+            sparse: 0,
+            hasher: blake3::Hasher::new(),
+            known: HashMap::new(),
+        })
     }
 
     fn run(mut self, output: Output) -> io::Result<Written> {
@@ -241,31 +287,31 @@ impl Writer {
                     self.blocks.resize(self.blocks.len() + count_here, 0);
                     self.sparse += count * BLOCK as u64;
                 }
-                Event::End(size) => self.end(size),
+                Event::End(size) => self.end(size)?,
                 Event::Fragment(block) => {
-                    let start = self.written.end - self.base;
+                    let start = self.file.end() - self.base;
                     let length = self.store(block)?;
-                    self.written.fragments.push((start, length));
-                    self.start = self.written.end;
+                    self.fragments.push((start, length));
+                    self.start = self.file.end();
                 }
             }
         }
-        Ok(self.written)
+        let Self { file, large, fragments, stretches, reused, .. } = self;
+        let end = file.end();
+        Ok(Written { file: file.finish()?, large, fragments, stretches, end, reused })
     }
 
     fn store(&mut self, block: Stored) -> io::Result<u32> {
         let Stored { bytes, is_packed, plain, stored, is_reused } = block;
-        self.written.reused += u64::from(is_reused);
-        let offset = self.written.end;
-        self.written.file.write_all_at(&bytes, offset)?;
-        self.written.end += bytes.len() as u64;
-        let length = u32::try_from(bytes.len()).unwrap_or_default();
-        self.written.stretches.push(Stretch { plain, stored, offset, length, is_packed });
+        self.reused += u64::from(is_reused);
+        let (offset, length) = (self.file.end(), u32::try_from(bytes.len()).unwrap_or_default());
+        self.file.add(bytes)?;
+        self.stretches.push(Stretch { plain, stored, offset, length, is_packed });
         Ok(if is_packed { length } else { length | AS_IT_IS })
     }
 
     /// A file that is there already is taken back.
-    fn end(&mut self, size: u64) {
+    fn end(&mut self, size: u64) -> io::Result<()> {
         self.hasher.update(&size.to_le_bytes());
         let hash = short(&self.hasher.finalize());
         self.hasher.reset();
@@ -273,15 +319,16 @@ impl Writer {
         let (start, sparse) = (self.start - self.base, std::mem::take(&mut self.sparse));
         let content = if let Some(known) = self.known.get(&hash) {
             let stored = blocks.iter().filter(|length| **length != 0).count();
-            self.written.stretches.truncate(self.written.stretches.len() - stored);
-            self.written.end = self.start;
+            self.stretches.truncate(self.stretches.len() - stored);
+            self.file.back_to(self.start)?;
             known.clone()
         } else {
             let content = Content { size, start, blocks: blocks.into(), sparse };
             self.known.insert(hash, content.clone());
             content
         };
-        self.start = self.written.end;
-        self.written.large.push(content);
+        self.start = self.file.end();
+        self.large.push(content);
+        Ok(())
     }
 }

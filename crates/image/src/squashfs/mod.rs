@@ -11,6 +11,7 @@
 mod codec;
 mod contents;
 mod directory;
+mod growing;
 mod inode;
 mod metadata;
 mod pool;

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Error;
 use crate::reuse::Reuse;
+use crate::shared::Block;
 use crate::squashfs::{BLOCK, Codec};
 
 /// A block as it will be stored.
 pub(crate) struct Stored {
     pub(crate) bytes: Vec<u8>,
     pub(crate) is_packed: bool,
-    /// BLAKE3 of the block before and after it was compressed.
+    /// Of the block before it was compressed (BLAKE3, or what somebody knew it by) and after (BLAKE3).
     pub(crate) plain: [u8; 32],
     pub(crate) stored: [u8; 32],
     /// It was compressed before.
@@ -39,7 +40,8 @@ pub(crate) enum Purpose {
 struct Job {
     number: u64,
     purpose: Purpose,
-    block: Vec<u8>,
+    block: Block,
+    plain: Option<[u8; 32]>,
 }
 
 /// Nobody takes what is given: the writer has ended, and knows why.
@@ -95,8 +97,8 @@ fn work(
     let mut compressor = codec.compressor();
     loop {
         let job = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { number, purpose, block }) = job else { return };
-        let plain = *blake3::hash(&block).as_bytes();
+        let Ok(Job { number, purpose, block, plain }) = job else { return };
+        let plain = plain.unwrap_or_else(|| *blake3::hash(&block).as_bytes());
         let stored = match reuse.find(&plain) {
             Some((bytes, stretch)) => {
                 Stored { bytes, is_packed: stretch.is_packed, plain, stored: stretch.stored, is_reused: true }
@@ -106,11 +108,16 @@ fn work(
                     let stored = *blake3::hash(packed).as_bytes();
                     Stored { bytes: packed.to_vec(), is_packed: true, plain, stored, is_reused: false }
                 }
-                None => Stored { bytes: block.clone(), is_packed: false, plain, stored: plain, is_reused: false },
+                None => {
+                    let stored = *blake3::hash(&block).as_bytes();
+                    Stored { bytes: block.to_vec(), is_packed: false, plain, stored, is_reused: false }
+                }
             },
         };
-        // Nobody may want it back.
-        let _ = empty.send(block);
+        if let Block::Own(block) = block {
+            // Nobody may want it back.
+            let _ = empty.send(block);
+        }
         let event = match purpose {
             Purpose::Block => Event::Block(stored),
             Purpose::Fragment => Event::Fragment(stored),
@@ -129,9 +136,10 @@ impl Input {
         block
     }
 
-    pub(crate) fn compress(&mut self, purpose: Purpose, block: Vec<u8>) -> Result<(), Gone> {
+    /// `plain` is a hash that only this block has, for whoever has one at hand.
+    pub(crate) fn compress(&mut self, purpose: Purpose, block: Block, plain: Option<[u8; 32]>) -> Result<(), Gone> {
         let number = self.number()?;
-        self.jobs.send(Job { number, purpose, block }).map_err(|_| Gone)
+        self.jobs.send(Job { number, purpose, block, plain }).map_err(|_| Gone)
     }
 
     pub(crate) fn tell(&mut self, event: Event) -> Result<(), Gone> {

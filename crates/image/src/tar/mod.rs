@@ -13,6 +13,7 @@ use std::io;
 use crate::entry::{Entries, Entry, Kind, Meta, Piece};
 use crate::error::{Error, Reading, Result};
 use crate::range::Skip;
+use crate::shared::Shared;
 use header::{BLOCK, Header};
 use pax::Pax;
 
@@ -291,5 +292,16 @@ impl<R: Skip> Entries for TarReader<R> {
         self.read(buffer)?;
         self.piece -= buffer.len() as u64;
         Ok(())
+    }
+
+    fn share(&mut self, count: usize) -> Result<Option<Shared>> {
+        debug_assert!(count as u64 <= self.piece);
+        let (place, name) = (&self.place, &self.name);
+        let shared = self.input.share(count).map_err(|error| ended(place, name, error))?;
+        if shared.is_some() {
+            self.position += count as u64;
+            self.piece -= count as u64;
+        }
+        Ok(shared)
     }
 }

@@ -5,6 +5,8 @@
 //! layers; neither touches what the same layer brings, wherever it stands in the tar. Links among the parents of an entry are
 //! followed, inside of the root. A hard link is another name of what its target is at that moment.
 
+use std::borrow::Cow;
+
 use crate::entry::{Entry, Kind, Meta};
 use crate::error::{Error, Result, shown};
 use crate::tree::path::components;
@@ -190,11 +192,11 @@ impl Tree {
     /// Nothing if a folder is missing and is not to be made.
     fn walk(&mut self, parts: &[&[u8]], layer: u32, missing: Missing) -> Result<Option<Vec<NodeId>>, String> {
         let mut way: Vec<NodeId> = Vec::new();
-        let mut ahead: Vec<Vec<u8>> = parts.iter().rev().map(|part| part.to_vec()).collect();
+        let mut ahead: Vec<Cow<'_, [u8]>> = parts.iter().rev().map(|part| Cow::Borrowed(*part)).collect();
         let mut links = 0;
         while let Some(part) = ahead.pop() {
             let here = way.last().copied().unwrap_or(ROOT);
-            if part == b".." {
+            if *part == *b".." {
                 way.pop();
                 continue;
             }
@@ -218,7 +220,7 @@ impl Tree {
                         way.clear();
                     }
                     let parts = target.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
-                    ahead.extend(parts.rev().map(<[u8]>::to_vec));
+                    ahead.extend(parts.rev().map(|part| Cow::Owned(part.to_vec())));
                 }
                 _ if missing == Missing::Stop => return Ok(None),
                 _ => return Err(format!("lies below `{}`, which is no folder", shown(&part))),

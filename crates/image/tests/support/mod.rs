@@ -4,6 +4,7 @@
 
 pub mod engine;
 pub mod look;
+pub mod registry;
 
 use std::io::Write;
 use std::ops::ControlFlow;

@@ -84,7 +84,17 @@ fn wanted(project: &Project, named: Option<&str>, form: Form) -> Result<Wanted, 
         (None, 1) => images.keys().next().map_or(ImageSpec::DEFAULT, String::as_str),
         (None, _) => ImageSpec::DEFAULT,
     };
-    let Some(spec) = images.get(name) else { return Err(no_image(images.keys(), name)) };
+    let Some(spec) = images.get(name) else {
+        if named.is_none() && !images.is_empty() {
+            let known = images.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let error = CommandError::new(
+                Exit::Usage,
+                "which image? trainyard.toml has several, and none of them is `[image]`",
+            );
+            return Err(error.hint(format!("name one of them: {known}")));
+        }
+        return Err(no_image(images.keys(), name));
+    };
     Ok(Wanted { profile: name.to_owned(), spec: spec.clone(), form })
 }
 

@@ -1,0 +1,56 @@
+//! Bytes that were read once and are looked at by several threads, where they lie.
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// Part of a buffer. When nobody has a part of it any more, its owner fills it again: new memory costs more than reading.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shared {
+    buffer: Arc<Vec<u8>>,
+    range: Range<usize>,
+}
+
+impl Shared {
+    /// The first `length` bytes; there must be as many.
+    pub(crate) fn new(buffer: &Arc<Vec<u8>>, length: usize) -> Self {
+        Self { buffer: Arc::clone(buffer), range: 0..length }
+    }
+
+    /// The first `count` bytes or as many as there are, which are taken off from this.
+    pub(crate) fn take(&mut self, count: usize) -> Self {
+        let cut = self.range.start + count.min(self.len());
+        let taken = Self { buffer: Arc::clone(&self.buffer), range: self.range.start..cut };
+        self.range.start = cut;
+        taken
+    }
+
+    /// Goes on `count` bytes later, or at the end.
+    pub(crate) fn skip(&mut self, count: usize) {
+        self.range.start += count.min(self.len());
+    }
+}
+
+impl Deref for Shared {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buffer[self.range.clone()]
+    }
+}
+
+/// A block of a file: a copy, or where it lies.
+pub(crate) enum Block {
+    Own(Vec<u8>),
+    Shared(Shared),
+}
+
+impl Deref for Block {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
