@@ -129,7 +129,7 @@ impl Context {
 
     /// Commands that only look still see to it that what is open gets on, whoever killed the yardmaster.
     pub(crate) fn rouse(&self, ledger: &Ledger) -> Result<Option<Caller>, CommandError> {
-        if ledger.open_count()? == 0 {
+        if !ledger.has_work()? {
             return Ok(None);
         }
         self.knock(&BTreeMap::new()).map(Some)
@@ -145,9 +145,7 @@ impl Context {
                 None => group(ledger, word)?,
             };
             if rows.is_empty() {
-                return Err(
-                    CommandError::new(Exit::Usage, format!("no run `{word}`")).hint("`yard ps -a` lists all runs")
-                );
+                return Err(unknown(ledger, word)?);
             }
             found.extend(
                 rows.into_iter().filter(|row| !found.iter().any(|other| other.id == row.id)).collect::<Vec<_>>(),
@@ -155,6 +153,17 @@ impl Context {
         }
         Ok(found)
     }
+}
+
+fn unknown(ledger: &Ledger, word: &str) -> Result<CommandError, CommandError> {
+    let error = CommandError::new(Exit::Usage, format!("no run `{word}`"));
+    Ok(match ledger.find_sweep(word)? {
+        Some(row) => error.hint(format!(
+            "`{}` is a sweep: its runs are called `{0}-0`, `{0}-1` and so on, and `yard sweep show {0}` shows it",
+            row.name
+        )),
+        None => error.hint("`yard ps -a` lists all runs"),
+    })
 }
 
 fn group(ledger: &Ledger, word: &str) -> Result<Vec<RunRow>, CommandError> {

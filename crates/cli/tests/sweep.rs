@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
+use trainyard_agent::disk::now;
+use trainyard_core::spec::More;
+use trainyard_engine::ledger::{Ledger, SweepRequest};
 use trainyard_testkit::{Yard, eventually, processes};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_yard");
@@ -135,6 +138,8 @@ fn a_sweep_finds_confirms_and_prints_the_best() {
     assert_eq!(words, [format!("--x={}", best["params"]["x"])]);
     let again = yard.run(&["run", "train", "--on", "here", "--seeds", "5", "--", &words[0]]);
     assert_eq!(again.exit, 0, "{again:?}");
+    let not_a_run = yard.run(&["plot", "tune"]);
+    assert!(not_a_run.exit == 2 && not_a_run.stderr.contains("`tune` is a sweep"), "{not_a_run:?}");
     let list = yard.run(&["sweep", "ls"]).stdout;
     assert!(list.contains("tune") && list.contains("30/30"), "{list}");
 }
@@ -184,6 +189,23 @@ fn pause_resume_extend_and_stop() {
     assert!(going.is_empty(), "{going:?}");
     let output = yard.run(&["sweep", "stop", "tune"]);
     assert!(output.exit == 0 && output.stderr.contains("has ended already"), "{output:?}");
+}
+
+/// As if `yard sweep extend` had been killed after it wrote down what it was asked for, with no yardmaster about.
+#[test]
+fn what_was_asked_for_is_heard_by_whoever_looks_next() {
+    let yard = yard(&[], "trials = 2\nrepeats = 1");
+    begin(&yard);
+    let id = wait_for_end(&yard)["id"].as_i64().unwrap();
+    for pid in yard.yardmasters() {
+        processes::kill(pid);
+        eventually("a killed process to be gone", || (!processes::is_alive(pid)).then_some(()));
+    }
+    let mut ledger = Ledger::open(&yard.home().join("ledger.db")).unwrap();
+    let more = SweepRequest::Extend(More { trials: Some(2), ..More::default() });
+    ledger.ask_of_sweep(id, &more, now()).unwrap();
+    eventually("the trials that were asked for", || (trials(&sweep(&yard)).len() == 4).then_some(()));
+    assert_eq!(wait_for_end(&yard)["state"], "done");
 }
 
 /// What was decided before the crash holds after it: the larger budget, and that the race is to be held anew.

@@ -218,6 +218,15 @@ impl Ledger {
         Ok(self.db.prepare_cached("SELECT count(*) FROM runs WHERE ended IS NULL")?.query_row([], |row| row.get(0))?)
     }
 
+    /// Whether there is anything for a yardmaster to do: runs that have not ended, a sweep that goes on, or something that
+    /// somebody asked of one. A command may have been killed between recording that and knocking.
+    pub fn has_work(&self) -> Result<bool, LedgerError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM runs WHERE ended IS NULL)
+                   OR EXISTS (SELECT 1 FROM sweeps WHERE ended IS NULL AND state = 'going')
+                   OR EXISTS (SELECT 1 FROM sweep_requests)";
+        Ok(self.db.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+    }
+
     pub fn batch(&self, id: i64) -> Result<Batch, LedgerError> {
         let sql = "SELECT project, target, job, source, env, extra, declared, depot, site, provenance, tie FROM batches
                    WHERE id = ?1";
