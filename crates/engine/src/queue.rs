@@ -60,7 +60,7 @@ pub fn add(ledger: &mut Ledger, depot: &Depot, parcel: &str, env: BTreeMap<Strin
         target: "local".to_owned(),
         declared: Declared { cpus: *cpus, memory: *memory, gpus: gpus.clone() },
         depot: depot.clone(),
-        job: with_own_secrets(&parcel),
+        job: with_own_secrets(&parcel.job, &parcel.id),
         source: parcel.source.clone(),
         env,
         extra: parcel.extra.clone(),
@@ -72,11 +72,11 @@ pub fn add(ledger: &mut Ledger, depot: &Depot, parcel: &str, env: BTreeMap<Strin
 }
 
 /// Where the sender found a secret means nothing here: its value came beside the parcel.
-fn with_own_secrets(parcel: &Parcel) -> JobSpec {
-    let mut job = parcel.job.clone();
+pub fn with_own_secrets(job: &JobSpec, parcel: &str) -> JobSpec {
+    let mut job = job.clone();
     for (name, setting) in &mut job.env {
         if let Setting::Secret(reference) = setting {
-            *reference = SecretRef::Env(secret_key(&parcel.id, name));
+            *reference = SecretRef::Env(secret_key(parcel, name));
         }
     }
     job

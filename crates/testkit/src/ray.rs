@@ -147,6 +147,17 @@ impl Ray {
         self.front.bytes()
     }
 
+    /// All that Ray itself has logged on a node.
+    pub fn logs(&self, node: usize) -> String {
+        let folder = self.folder.path().join(format!("t{node}/session_latest/logs"));
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let texts = files.filter(|file| file.file_type().is_ok_and(|kind| kind.is_file()));
+        texts
+            .filter_map(|file| std::fs::read(file.path()).ok())
+            .map(|text| String::from_utf8_lossy(&text).into_owned())
+            .collect()
+    }
+
     /// With SIGKILL, and all its processes with it.
     pub fn kill_head(&mut self) {
         end(&mut self.head);

@@ -95,11 +95,14 @@ enum Task {
         #[arg(long)]
         agent: String,
         /// The group of the parcel that came
-        #[arg(long, conflicts_with = "answer", required_unless_present = "answer")]
+        #[arg(long, conflicts_with_all = ["answer", "keep"], required_unless_present_any = ["answer", "keep"])]
         group: Option<u32>,
         /// The name of the answer to the request that came
         #[arg(long)]
         answer: Option<String>,
+        /// The name of the job that is to keep sweeps going
+        #[arg(long, conflicts_with = "answer")]
+        keep: Option<String>,
     },
     /// Fails unless this very program has the hash
     Verify { hash: String },
@@ -142,11 +145,14 @@ impl Agent {
                 answer(context.printer, &inspect::inspect(&Depot::new(depot), proof.as_deref()))?;
             }
             Task::Serve { depot, marker } => trainyard_agent::pipe::serve::serve(&depot, &marker)?,
-            Task::Ray { depot, agent, group, answer } => {
-                let depot = Depot::new(depot);
-                let code = match answer {
-                    Some(name) => ray::answer(&depot, &agent, &name)?,
-                    None => ray::begin(&depot, &agent, group.unwrap_or(0))?,
+            Task::Ray { depot, agent, group, answer, keep } => {
+                let (place, depot) = (depot.to_string_lossy().into_owned(), Depot::new(depot));
+                let code = match (answer, keep) {
+                    (Some(name), _) => ray::answer(&depot, &agent, &name)?,
+                    (None, Some(job)) => {
+                        ray::become_other(&depot, &agent, &["controller", "keep", "--depot", &place, "--job", &job])?
+                    }
+                    (None, None) => ray::begin(&depot, &agent, group.unwrap_or(0))?,
                 };
                 return Ok(Exit::Job(u8::try_from(code).unwrap_or(1)));
             }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod conformance;
+mod detached;
 mod faults;
 mod journey;
 mod sweep;

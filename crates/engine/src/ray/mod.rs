@@ -15,7 +15,7 @@ use trainyard_core::spec::{RaySpec, SecretRef};
 use trainyard_web::{Auth, Body, Client, Error, Limits, Response, Secret, Settings, Trust, encode};
 
 pub(crate) use letters::{ASKING, Agent, Letters, RUNS};
-pub(crate) use package::{agent_package, parcel_package, seal, send, snapshot_packages};
+pub(crate) use package::{letter_package, seal_secrets, send, send_agent, snapshot_packages};
 
 use crate::home::locate;
 
@@ -71,7 +71,7 @@ pub enum Submitted {
 impl Ray {
     /// Connects to nobody yet.
     pub fn open(target: &RaySpec, address: &str) -> Result<Self, RayError> {
-        let auth = target.token.as_ref().map(reveal).transpose().map_err(RayError::Token)?;
+        let auth = token(target)?;
         let authorities =
             target.ca.iter().map(|path| locate(Path::new(path), Path::new("/"))).collect::<Vec<PathBuf>>();
         let settings = Settings {
@@ -225,18 +225,23 @@ fn refusal(answer: Response) -> String {
     if line.is_empty() { format!("it answers {status}") } else { line }
 }
 
-fn last_line(text: &str) -> String {
+pub(crate) fn last_line(text: &str) -> String {
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
 }
 
-/// The value, or what is wrong with the reference; never both in one text.
-fn reveal(reference: &SecretRef) -> Result<String, String> {
+/// The token of a target, looked up.
+pub(crate) fn token(target: &RaySpec) -> Result<Option<String>, RayError> {
+    target.token.as_ref().map(|token| reveal(token, Path::new("/"))).transpose().map_err(RayError::Token)
+}
+
+/// The value, or what is wrong with the reference; never both in one text. `base` is where relative paths begin.
+pub(crate) fn reveal(reference: &SecretRef, base: &Path) -> Result<String, String> {
     match reference {
         SecretRef::Env(name) => {
             std::env::var(name).map_err(|_| format!("{name} is not set in the shell that started yard"))
         }
         SecretRef::File(path) => {
-            let text = fs_err::read_to_string(locate(path, Path::new("/"))).map_err(|error| error.to_string())?;
+            let text = fs_err::read_to_string(locate(path, base)).map_err(|error| error.to_string())?;
             Ok(text.trim().to_owned())
         }
         SecretRef::Command(argv) => {

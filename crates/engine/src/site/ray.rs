@@ -10,7 +10,7 @@ use trainyard_agent::disk::{Durability, now, read_json, replace_json};
 use trainyard_agent::inspect::Inspection;
 use trainyard_agent::look::{Fate, Finding};
 use trainyard_agent::order::Source;
-use trainyard_agent::ray::{SEAL, link_name};
+use trainyard_agent::ray::{SEAL, entry, link_name};
 use trainyard_agent::site::SiteState;
 use trainyard_core::id::RunId;
 use trainyard_core::plan::ray::{
@@ -155,31 +155,21 @@ impl RaySite {
             }
         };
         ray::send(ray, &self.agent, &self.home, digest, &mut |_, _| {}).map_err(unsent)?;
-        let mut packages: Vec<String> = ray::snapshot_packages(&self.home, digest)
-            .map_err(gone)?
-            .iter()
-            .map(|package| package_uri(&package.name))
-            .collect();
+        let mut packages = vec![self.agent.uri()];
+        let code = ray::snapshot_packages(&self.home, digest).map_err(gone)?;
+        packages.extend(code.iter().map(|package| package_uri(&package.name)));
         let mut env = self.spec.env.clone();
-        let sealed = if shipment.secrets.0.is_empty() {
-            None
-        } else {
-            let text =
-                serde_json::to_vec(&shipment.secrets).map_err(|error| SubmitError::Refused(error.to_string()))?;
-            let (seal, sealed) = ray::seal(&text);
+        let sealed = ray::seal_secrets(&shipment.secrets).map_err(SubmitError::Unreachable)?;
+        let sealed = sealed.map(|(seal, sealed)| {
             env.insert(SEAL.to_owned(), seal.text());
-            Some(sealed)
-        };
-        let (name, bytes) = ray::parcel_package(parcel, sealed).map_err(SubmitError::Unreachable)?;
+            sealed
+        });
+        let what = Some((entry::PARCEL, parcel));
+        let (name, bytes) = ray::letter_package(what, sealed).map_err(SubmitError::Unreachable)?;
         ray.put_package(&name, &bytes).map_err(unsent)?;
         packages.push(package_uri(&name));
         packages.extend(self.spec.py_modules.iter().cloned());
-        let runtime_env = RuntimeEnv {
-            working_dir: package_uri(&ray::agent_package(&self.agent.hash)),
-            py_modules: packages,
-            pip: self.spec.pip.clone(),
-            env_vars: env,
-        };
+        let runtime_env = RuntimeEnv { py_modules: packages, pip: self.spec.pip.clone(), env_vars: env };
         let nodes = ray.nodes().map_err(unsent)?;
         let need = Need::of(&parcel.job, &self.spec, &nodes).map_err(SubmitError::Refused)?;
         for (group, members) in parcel.groups.iter().enumerate() {

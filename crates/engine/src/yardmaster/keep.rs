@@ -176,23 +176,23 @@ impl Keep {
 
     pub(super) fn queue(&mut self, id: RunId, not_before: Option<Instant>, now: Instant) {
         let Some(active) = self.runs.get(&id) else { return };
-        let (seq, demand) = (active.open.seq, active.batch.demand());
+        let (seq, demand, at_site) = (active.open.seq, active.batch.demand(), active.batch.site.is_some());
         if let Some(later) = not_before.filter(|at| *at > now) {
             self.delayed.insert((later, seq), id);
-        } else if active.batch.site.is_some() {
-            self.outgoing.push(id);
-        } else if let Some(why) = self.slots.capacity().refuse(&demand) {
-            self.happen(id, &Event::Refused { why: why.clone() }, &why, now);
         } else if self.lacks_secrets(id) {
             self.note(id, Some(WANTS_SECRETS.to_owned()));
             self.wanting.push(id);
+        } else if at_site {
+            self.outgoing.push(id);
+        } else if let Some(why) = self.slots.capacity().refuse(&demand) {
+            self.happen(id, &Event::Refused { why: why.clone() }, &why, now);
         } else {
             self.slots.wait(id, u64::try_from(seq).unwrap_or(0), demand);
         }
     }
 
     /// Of those that come with parcels; others are looked up when they are needed.
-    fn lacks_secrets(&self, id: RunId) -> bool {
+    pub(super) fn lacks_secrets(&self, id: RunId) -> bool {
         let Some(active) = self.runs.get(&id) else { return false };
         active.batch.job.env.values().any(|setting| match setting {
             Setting::Secret(SecretRef::Env(name)) => is_secret_key(name) && !self.supplied.contains(name),
