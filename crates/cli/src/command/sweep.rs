@@ -162,10 +162,12 @@ impl Start {
         let mut plans = self.deliver(context, project, job, first)?;
         let Some((plan, delivered)) = plans.pop() else { return Ok(Exit::Unknown) };
         let id = desk.hand_over(spec, plan, delivered)?;
-        context.printer.report(&Started { id, name: &spec.name, at: Some(&target.name) });
+        let started = Started { id, name: &spec.name, at: Some(&target.name) };
         if self.detach {
+            context.printer.report(&started);
             return Ok(Exit::Done);
         }
+        context.printer.say(started.text(context.printer.talk_style()).trim_end());
         let there = context.clone().at(Some(target.name.clone()));
         live::follow(&there, there.ledger()?, None, id)
     }

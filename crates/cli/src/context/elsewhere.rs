@@ -25,6 +25,14 @@ impl Context {
         self.at.is_some()
     }
 
+    /// What looks again and again would see the same copy each time.
+    pub(crate) fn refuse_elsewhere(&self, is_asked: bool, flag: &str) -> Result<(), CommandError> {
+        if self.is_elsewhere() && is_asked {
+            return Err(CommandError::new(Exit::Usage, format!("`{flag}` does not go with `--at`")));
+        }
+        Ok(())
+    }
+
     /// To be added to commands that are shown.
     pub(crate) fn at_flag(&self) -> String {
         self.at.as_ref().map(|at| format!(" --at {at}")).unwrap_or_default()

@@ -4,5 +4,6 @@
 mod conformance;
 mod detached;
 mod faults;
+mod gate;
 mod journey;
 mod sweep;

@@ -124,11 +124,12 @@ impl Ray {
         let body = serde_json::to_vec(submission).map_err(|error| RayError::Refused(error.to_string()))?;
         let request = self.client.post("api/jobs/").header("content-type", "application/json").repeatable();
         let answer = request.answer(Body::Bytes(&body))?;
-        let is_fine = answer.status().is_success();
-        match refusal(answer) {
-            _ if is_fine => Ok(Submitted::New),
-            why if why.contains("already exists") => Ok(Submitted::Known),
-            why => Err(RayError::Refused(why)),
+        if answer.status().is_success() {
+            return Ok(Submitted::New);
+        }
+        match refused(answer) {
+            RayError::Refused(why) if why.contains("already exists") => Ok(Submitted::Known),
+            error => Err(error),
         }
     }
 
@@ -137,7 +138,7 @@ impl Ray {
         let answer = self.client.post(&format!("api/jobs/{}/stop", encode(id))).repeatable().answer(Body::None)?;
         match answer.status().as_u16() {
             200..300 | 404 => Ok(()),
-            _ => Err(RayError::Refused(refusal(answer))),
+            _ => Err(refused(answer)),
         }
     }
 
@@ -153,7 +154,7 @@ impl Ray {
         match answer.status().as_u16() {
             404 => Ok(false),
             200..300 => Ok(true),
-            _ => Err(RayError::Refused(refusal(answer))),
+            _ => Err(refused(answer)),
         }
     }
 
@@ -166,7 +167,7 @@ impl Ray {
                 "it takes no package of {} MB; name a folder that all nodes share as `depot` of the target",
                 bytes.len() >> 20
             ))),
-            _ => Err(RayError::Refused(refusal(answer))),
+            _ => Err(refused(answer)),
         }
     }
 
@@ -183,8 +184,10 @@ impl Ray {
         let mut answer = request.query("lines", "-1").answer(Body::None)?;
         let broken = |error: io::Error| RayError::Web(Error::from_io(error, name));
         if !answer.status().is_success() {
-            let why = refusal(answer);
-            return if why.contains(NO_FILE) { Ok(false) } else { Err(RayError::Refused(why)) };
+            return match refused(answer) {
+                RayError::Refused(why) if why.contains(NO_FILE) => Ok(false),
+                error => Err(error),
+            };
         }
         // Newer ones send the file as it is, as an attachment; older ones mark each block, and say what is wrong in one.
         if answer.header("content-disposition").is_some() {
@@ -211,6 +214,14 @@ impl Ray {
     fn nonsense(&self, question: &str) -> RayError {
         RayError::Nonsense { address: self.address(), question: question.to_owned() }
     }
+}
+
+fn refused(answer: Response) -> RayError {
+    if !matches!(answer.status().as_u16(), 401 | 403) {
+        return RayError::Refused(refusal(answer));
+    }
+    let status = answer.status();
+    answer.success().map_or_else(RayError::from, |_| RayError::Refused(format!("it answers {status}")))
 }
 
 /// Mostly a traceback, whose last line says it.

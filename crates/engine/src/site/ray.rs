@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::rc::Rc;
+use std::time::{Duration, Instant as Clock};
 
 use serde::{Deserialize, Serialize};
 use trainyard_agent::depot::Depot;
@@ -27,6 +28,8 @@ use crate::target::SubmitError;
 
 /// Ray may bring back the record of a job that is removed right after its end.
 const SETTLED: i64 = 60_000;
+/// What nodes have and use is asked for again after this long.
+const STALE: Duration = Duration::from_secs(15);
 /// For an agent to do what it was started for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -52,7 +55,11 @@ pub struct RaySite {
     choices: PathBuf,
     /// Parcels of runs that were asked about.
     parcels: HashMap<RunId, String>,
+    /// What was last known of each cluster, and when.
+    rooms: HashMap<usize, (Clock, Room)>,
 }
+
+type Room = Rc<(Vec<Node>, plan::Usage)>;
 
 impl RaySite {
     pub(crate) fn new(
@@ -63,7 +70,7 @@ impl RaySite {
         home: Depot,
         choices: PathBuf,
     ) -> Self {
-        Self { spec, clusters, pipe, agent, home, choices, parcels: HashMap::new() }
+        Self { spec, clusters, pipe, agent, home, choices, parcels: HashMap::new(), rooms: HashMap::new() }
     }
 
     fn choice(&self, parcel: &str) -> Option<Choice> {
@@ -218,10 +225,8 @@ impl RaySite {
         let by_place: HashMap<(&str, u32), &JobRow> =
             jobs.iter().filter_map(|job| Some((plan::place(&job.id)?, job))).collect();
         let row = |it: &Asked| by_place.get(&(it.place.parcel.as_str(), it.place.group)).copied();
-        let reasons = match asked.iter().any(|it| row(it).is_some_and(|job| job.status == JobStatus::Pending)) {
-            true => Some((ray.nodes()?, ray.usage()?)),
-            false => None,
-        };
+        let is_pending = |it: &&Asked| row(it).is_some_and(|job| job.status == JobStatus::Pending);
+        let reasons = asked.iter().any(is_pending).then(|| self.room_at(index, &ray)).transpose()?;
         let mut seen = Vec::new();
         for it in asked {
             let Some(job) = row(it) else {
@@ -253,8 +258,20 @@ impl RaySite {
         Ok(seen)
     }
 
-    fn why(&self, asked: &Asked, reasons: Option<&(Vec<Node>, plan::Usage)>) -> Option<String> {
-        let (nodes, usage) = reasons?;
+    /// What a cluster has and what of it is used, as it was a moment ago: why jobs wait is told with every look.
+    fn room_at(&mut self, index: usize, ray: &Ray) -> Result<Room, RayError> {
+        if let Some((at, room)) = self.rooms.get(&index)
+            && at.elapsed() < STALE
+        {
+            return Ok(room.clone());
+        }
+        let room = Rc::new((ray.nodes()?, ray.usage()?));
+        self.rooms.insert(index, (Clock::now(), Rc::clone(&room)));
+        Ok(room)
+    }
+
+    fn why(&self, asked: &Asked, reasons: Option<&Room>) -> Option<String> {
+        let (nodes, usage) = &**reasons?;
         let job = self.choice(&asked.place.parcel)?.job;
         let need = Need::of(&job, &self.spec, nodes).ok()?;
         plan::waiting(&need, nodes, usage)
