@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    agent, cancel, clean, completions, diff, doctor, export, image, import, init, logs, man, plot, ps, pull, queue,
-    report, retry, run, schema, show, show_config, sweep, target, wait, yardmaster,
+    agent, cancel, clean, completions, controller, diff, doctor, export, image, import, init, logs, man, plot, ps,
+    pull, queue, report, retry, run, schema, show, show_config, sweep, target, wait, yardmaster,
 };
 use crate::report::Output;
 
@@ -27,6 +27,10 @@ pub(crate) struct Arguments {
     /// Override a setting, such as `jobs.train.gpus=2`; may be given several times
     #[arg(long = "set", value_name = "PATH=VALUE", global = true)]
     pub(crate) sets: Vec<String>,
+
+    /// Look at the sweeps whose controller is on this cluster, and their runs, instead of this machine's
+    #[arg(long, value_name = "TARGET", global = true)]
+    pub(crate) at: Option<String>,
 
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -63,4 +67,22 @@ pub(crate) enum Command {
     Agent(agent::Agent),
     #[command(hide = true)]
     Queue(queue::Queue),
+    #[command(hide = true)]
+    Controller(controller::Controller),
+}
+
+impl Command {
+    /// Whether `--at` means something to it.
+    pub(crate) fn can_look_elsewhere(&self) -> bool {
+        matches!(
+            self,
+            Self::Ps(_)
+                | Self::Show(_)
+                | Self::Logs(_)
+                | Self::Pull(_)
+                | Self::Plot(_)
+                | Self::Cancel(_)
+                | Self::Sweep(_)
+        )
+    }
 }

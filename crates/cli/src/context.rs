@@ -1,5 +1,7 @@
 //! What every command starts from: where it is, what the files say, and how to reach the rest of the house.
 
+mod elsewhere;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -17,12 +19,14 @@ use crate::report::Printer;
 /// The file that makes a folder a project.
 pub(crate) const PROJECT_FILE: &str = "trainyard.toml";
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Context {
     pub(crate) printer: Printer,
     pub(crate) home: Home,
     pub(crate) folder: PathBuf,
     sets: Vec<String>,
+    /// The cluster whose controller's ledger is meant, instead of this machine's.
+    at: Option<String>,
 }
 
 /// A project and what its files say.
@@ -37,7 +41,7 @@ impl Context {
         let folder = directory.unwrap_or_else(|| PathBuf::from("."));
         let folder = std::fs::canonicalize(&folder)
             .map_err(|error| CommandError::new(Exit::Usage, format!("cannot go to `{}`: {error}", folder.display())))?;
-        Ok(Self { printer, home: env::home(), folder, sets })
+        Ok(Self { printer, home: env::home(), folder, sets, at: None })
     }
 
     /// The project this folder belongs to: the nearest one upwards.
@@ -107,6 +111,9 @@ impl Context {
     }
 
     pub(crate) fn ledger(&self) -> Result<Ledger, CommandError> {
+        if let Some(at) = &self.at {
+            return self.ledger_at(at);
+        }
         self.home.prepare()?;
         Ok(Ledger::open(&self.home.ledger())?)
     }
@@ -129,6 +136,9 @@ impl Context {
 
     /// Commands that only look still see to it that what is open gets on, whoever killed the yardmaster.
     pub(crate) fn rouse(&self, ledger: &Ledger) -> Result<Option<Caller>, CommandError> {
+        if let Some(at) = &self.at {
+            return self.rouse_at(at, ledger).map(|()| None);
+        }
         if !ledger.has_work()? {
             return Ok(None);
         }

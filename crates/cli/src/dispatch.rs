@@ -8,7 +8,13 @@ use crate::error::{CommandError, Exit};
 use crate::report::Printer;
 
 pub(crate) fn dispatch(arguments: Arguments, printer: Printer) -> Result<Exit, CommandError> {
-    let context = Context::new(printer, arguments.directory, arguments.sets)?;
+    let context = Context::new(printer, arguments.directory, arguments.sets)?.at(arguments.at);
+    if context.is_elsewhere() && !arguments.command.can_look_elsewhere() {
+        return Err(CommandError::new(
+            Exit::Usage,
+            "`--at` is for `ps`, `show`, `logs`, `pull`, `plot`, `cancel` and `sweep`",
+        ));
+    }
     match arguments.command {
         Command::Init(command) => command.run(&context),
         Command::Run(command) => command.run(&context),
@@ -36,5 +42,6 @@ pub(crate) fn dispatch(arguments: Arguments, printer: Printer) -> Result<Exit, C
         Command::Yardmaster(command) => command.run(&context),
         Command::Agent(command) => command.run(&context),
         Command::Queue(command) => command.run(&context),
+        Command::Controller(command) => command.run(&context),
     }
 }

@@ -66,6 +66,12 @@ pub(crate) fn handed_on() -> BTreeMap<String, String> {
     std::env::vars_os().filter_map(text).filter(|(name, _)| pass(name)).collect()
 }
 
+/// Secrets that came with a controller. Their names are no names of shells, so nothing else is meant.
+pub(crate) fn handed_secrets() -> BTreeMap<String, String> {
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(text).filter(|(name, _)| name.contains('/')).collect()
+}
+
 /// The value of a secret that the file refers to by name.
 pub(crate) fn secret(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -96,7 +102,7 @@ pub(crate) fn ssh() -> Result<Vec<String>, String> {
     }
 }
 
-/// The pause between questions to a site, in milliseconds; for tests.
+/// The pause between questions to a site, in milliseconds; for tests, and for controllers, which are beside their site.
 pub(crate) fn pace() -> Option<std::time::Duration> {
     let text = std::env::var("YARD_PACE").ok()?;
     text.parse().ok().map(std::time::Duration::from_millis)

@@ -4,6 +4,7 @@
 //! systems that run attempts.
 
 pub mod compare;
+pub mod controller;
 pub mod curves;
 pub mod doctor;
 pub mod home;

@@ -61,7 +61,7 @@ pub fn add(ledger: &mut Ledger, depot: &Depot, parcel: &str, env: BTreeMap<Strin
         target: "local".to_owned(),
         declared: declared.clone(),
         depot: depot.clone(),
-        job: with_own_secrets(&parcel.id, parcel.job_of(first)),
+        job: with_own_secrets(parcel.job_of(first), &parcel.id),
         source: parcel.source.clone(),
         env: env.clone(),
         extra: parcel.extra.clone(),
@@ -85,7 +85,7 @@ fn step(member: &Member) -> Option<u32> {
 }
 
 /// Where the sender found a secret means nothing here: its value came beside the parcel.
-fn with_own_secrets(parcel: &str, job: &JobSpec) -> JobSpec {
+pub fn with_own_secrets(job: &JobSpec, parcel: &str) -> JobSpec {
     let mut job = job.clone();
     for (name, setting) in &mut job.env {
         if let Setting::Secret(reference) = setting {

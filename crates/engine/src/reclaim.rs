@@ -8,7 +8,7 @@ use std::time::Duration;
 use trainyard_agent::depot::{Depot, ImageName};
 use trainyard_agent::disk::remove_folder;
 use trainyard_agent::order::Source;
-use trainyard_agent::reclaim::{Found, Wish, blobs_of, is_old, sent_here, size};
+use trainyard_agent::reclaim::{Found, Item, Wish, blobs_of, is_old, sent_here, size};
 use trainyard_core::id::{Digest, RunId};
 
 use crate::images;
@@ -74,17 +74,35 @@ pub fn plan_at(pipe: &mut Pipe, ledger: &Ledger, images: &Path, runs: Vec<RunRow
     let mut kept: BTreeSet<ImageName> = used.iter().filter_map(|path| ImageName::of_path(path)).collect();
     kept.extend(images::newest(images).into_iter().map(|kept| kept.name));
     let wish = Wish { going, keep, images: kept };
-    let found: Found = pipe.task(&["reclaim"], &wish, PATIENCE)?;
+    let found = ask(pipe, &["reclaim"], &wish)?;
     let runs = runs.into_iter().filter(|row| row.ended.is_some() && !found.at_work.contains(&row.id)).collect();
     Ok(AtSite { runs, depot: pipe.depot().to_owned(), found, wish })
 }
 
 /// The site looks again, so that what has come into use since stays.
 pub fn carry_out_at(pipe: &mut Pipe, plan: &mut AtSite, ledger: &mut Ledger) -> Result<(), ReclaimError> {
-    plan.found = pipe.task(&["reclaim", "--now"], &plan.wish, PATIENCE)?;
+    plan.found = ask(pipe, &["reclaim", "--now"], &plan.wish)?;
     plan.runs.retain(|row| !plan.found.at_work.contains(&row.id));
     let ids: Vec<RunId> = plan.runs.iter().map(|row| row.id).collect();
     Ok(ledger.forget(&ids)?)
+}
+
+/// Asks the depot of a site; of a Ray cluster those of all its nodes, each of which says what it has. One that does not
+/// answer leaves the whole site as it is, since what it has would be forgotten.
+fn ask(pipe: &mut Pipe, words: &[&str], wish: &Wish) -> Result<Found, PipeError> {
+    let nodes = pipe.nodes()?;
+    if nodes.is_empty() {
+        return pipe.task(words, wish, PATIENCE);
+    }
+    let mut all = Found::default();
+    for (cluster, node) in nodes {
+        let found: Found = pipe.at(cluster, &node, |pipe| pipe.task(words, wish, PATIENCE))?;
+        let there = |item: Item| Item { path: format!("{}:{}", node.ip, item.path.display()).into(), ..item };
+        all.items.extend(found.items.into_iter().map(there));
+        all.at_work.extend(found.at_work);
+        all.blind |= found.blind;
+    }
+    Ok(all)
 }
 
 /// These ended runs, the folders of runs the ledger does not know, and snapshots and blobs no remaining run needs.

@@ -20,6 +20,15 @@ pub fn with_arguments(arguments: &[&str]) -> Vec<i32> {
     all().filter(|pid| matches(pid) && is_alive(*pid)).collect()
 }
 
+/// Living processes that have this text in one of their arguments.
+pub fn mentioning(text: &str) -> Vec<i32> {
+    let matches = |pid: &i32| {
+        let found = lines(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        found.iter().any(|found| found.contains(text))
+    };
+    all().filter(|pid| matches(pid) && is_alive(*pid)).collect()
+}
+
 pub fn is_alive(pid: i32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     !stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))

@@ -148,6 +148,16 @@ impl Ray {
         self.front.bytes()
     }
 
+    /// All that Ray itself has ever logged on a node.
+    pub fn logs(&self, node: usize) -> String {
+        let entries = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let sessions = entries(self.folder.path().join(format!("t{node}")));
+        let files = sessions.flat_map(|session| entries(session.path().join("logs")));
+        let files = files.filter(|file| file.file_type().is_ok_and(|kind| kind.is_file()));
+        let texts = files.filter_map(|file| std::fs::read(file.path()).ok());
+        texts.map(|text| String::from_utf8_lossy(&text).into_owned()).collect()
+    }
+
     /// With SIGKILL, and all its processes with it.
     pub fn kill_head(&mut self) {
         end(&mut self.head);
@@ -216,7 +226,7 @@ impl Ray {
             command.arg(format!("--address=127.0.0.2:{}", self.gcs));
             command.arg(format!("--num-cpus={}", size.cpus)).arg(format!("--num-gpus={}", size.gpus));
         }
-        command.env_clear().env("HOME", self.folder.path()).env("PATH", self.path()).env("LANG", "C.UTF-8");
+        command.env_clear().env("HOME", self.folder.path()).env("PATH", self.path(number)).env("LANG", "C.UTF-8");
         command.env("RAY_USAGE_STATS_ENABLED", "0");
         match &self.token {
             Some(token) => command.env("RAY_AUTH_MODE", "token").env("RAY_AUTH_TOKEN", token),
@@ -226,11 +236,29 @@ impl Ray {
         command.spawn().expect("`unshare` of util-linux")
     }
 
-    /// Programs find the Python of the cluster first.
-    fn path(&self) -> std::ffi::OsString {
+    /// Programs find what the node alone has first, and then the Python of the cluster.
+    fn path(&self, node: usize) -> std::ffi::OsString {
         let own = self.python.parent().map(Path::to_owned);
         let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::join_paths(own.into_iter().chain(std::env::split_paths(&path))).expect("a path")
+        let all = std::iter::once(self.programs(node)).chain(own).chain(std::env::split_paths(&path));
+        std::env::join_paths(all).expect("a path")
+    }
+
+    /// A folder for programs that only this node has.
+    fn programs(&self, node: usize) -> PathBuf {
+        self.folder.path().join(format!("bin{node}"))
+    }
+
+    /// Gives a node a program, as a script for `sh`.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn give(&self, node: usize, name: &str, script: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::create_dir_all(self.programs(node)).expect("a folder");
+        let path = self.programs(node).join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a file");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("a mode");
     }
 }
 

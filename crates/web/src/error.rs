@@ -133,6 +133,11 @@ fn sentence(error: &rustls::Error, fingerprint: Fingerprint) -> String {
             "its certificate is signed by nobody this machine knows; name its CA file (`ca`), or `{fingerprint}` \
              (`fingerprint`) if that is what the server's owner says"
         ),
+        CertificateError::BadSignature => {
+            "its certificate is not signed by the authority that is trusted here, although that \
+             has the right name; ask the server's owner for the CA file (`ca`)"
+                .to_owned()
+        }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "its certificate has expired; its owner must renew it (or this machine's clock is wrong)".to_owned()
         }

@@ -95,7 +95,7 @@ enum Task {
         #[arg(long)]
         agent: String,
         /// The group of the parcel that came
-        #[arg(long, conflicts_with = "answer", required_unless_present_any = ["answer", "gang"])]
+        #[arg(long, conflicts_with_all = ["answer", "keep"], required_unless_present_any = ["answer", "gang", "keep"])]
         group: Option<u32>,
         /// The parcel whose groups start together
         #[arg(long, conflicts_with_all = ["answer", "group"])]
@@ -103,6 +103,9 @@ enum Task {
         /// The name of the answer to the request that came
         #[arg(long)]
         answer: Option<String>,
+        /// The name of the job that is to keep sweeps going
+        #[arg(long, conflicts_with = "answer")]
+        keep: Option<String>,
     },
     /// Fails unless this very program has the hash
     Verify { hash: String },
@@ -145,12 +148,15 @@ impl Agent {
                 answer(context.printer, &inspect::inspect(&Depot::new(depot), proof.as_deref()))?;
             }
             Task::Serve { depot, marker } => trainyard_agent::pipe::serve::serve(&depot, &marker)?,
-            Task::Ray { depot, agent, group, gang, answer } => {
-                let depot = Depot::new(depot);
-                let code = match (answer, gang) {
-                    (Some(name), _) => ray::answer(&depot, &agent, &name)?,
-                    (None, Some(parcel)) => ray::lead(&depot, &agent, &parcel)?,
-                    (None, None) => ray::begin(&depot, &agent, group.unwrap_or(0))?,
+            Task::Ray { depot, agent, group, gang, answer, keep } => {
+                let (place, depot) = (depot.to_string_lossy().into_owned(), Depot::new(depot));
+                let code = match (answer, keep, gang) {
+                    (Some(name), ..) => ray::answer(&depot, &agent, &name)?,
+                    (None, Some(job), _) => {
+                        ray::become_other(&depot, &agent, &["controller", "keep", "--depot", &place, "--job", &job])?
+                    }
+                    (None, None, Some(parcel)) => ray::lead(&depot, &agent, &parcel)?,
+                    (None, None, None) => ray::begin(&depot, &agent, group.unwrap_or(0))?,
                 };
                 return Ok(Exit::Job(u8::try_from(code).unwrap_or(1)));
             }

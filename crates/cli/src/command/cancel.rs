@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use trainyard_agent::disk::now;
 use trainyard_core::id::RunId;
+use trainyard_engine::controller::Wish;
 use trainyard_engine::ledger::Request;
 
 use crate::context::Context;
@@ -31,7 +32,9 @@ impl Cancel {
         for row in rows.iter().filter(|row| row.ended.is_some()) {
             context.printer.say(&format!("{} has ended already ({})", row.name, row.state));
         }
-        if !open.is_empty() {
+        if !open.is_empty() && context.is_elsewhere() {
+            ledger = context.wish(ledger, &Wish::Cancel { runs: open })?;
+        } else if !open.is_empty() {
             ledger.request(&open, Request::Cancel, now())?;
             context.knock(&BTreeMap::new())?;
         }

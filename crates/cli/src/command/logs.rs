@@ -38,6 +38,7 @@ pub(crate) struct Logs {
 
 impl Logs {
     pub(crate) fn run(self, context: &Context) -> Result<Exit, CommandError> {
+        context.refuse_elsewhere(self.follow, "-f")?;
         let since = self.since.as_ref().map(|text| parse_duration(text)).transpose();
         let since = since.map_err(|error| CommandError::new(Exit::Usage, format!("--since: {error}")))?;
         let start = Start { since, lines: self.tail.map(|lines| lines as u64) };

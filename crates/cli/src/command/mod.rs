@@ -4,6 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod cancel;
 pub(crate) mod clean;
 pub(crate) mod completions;
+pub(crate) mod controller;
 mod curves;
 pub(crate) mod diff;
 pub(crate) mod doctor;

@@ -45,6 +45,7 @@ pub(crate) struct Ps {
 
 impl Ps {
     pub(crate) fn run(self, context: &Context) -> Result<Exit, CommandError> {
+        context.refuse_elsewhere(self.watch, "--watch")?;
         let ledger = context.ledger()?;
         let mut caller = context.rouse(&ledger)?;
         if !self.watch {

@@ -36,6 +36,7 @@ pub(crate) struct Pull {
 
 impl Pull {
     pub(crate) fn run(self, context: &Context) -> Result<Exit, CommandError> {
+        context.refuse_elsewhere(self.watch, "--watch")?;
         let ledger = context.ledger()?;
         let mut brought = Vec::new();
         for row in context.resolve(&ledger, &self.runs)? {

@@ -13,6 +13,7 @@ use trainyard_core::quote::posix_line;
 use trainyard_core::search::Leg;
 use trainyard_core::space::Space;
 use trainyard_core::spec::{JobSpec, Known, SweepSpec, TargetKind, TargetSpec};
+use trainyard_engine::controller::Desk;
 use trainyard_engine::ledger::{Ledger, SweepRow};
 use trainyard_engine::submit::{self, Delivered, Plan, Wish};
 use trainyard_engine::sweep;
@@ -81,6 +82,10 @@ struct Start {
     #[arg(long, short)]
     detach: bool,
 
+    /// Let the cluster itself run the sweep, so that it goes on with this machine switched off; on Ray
+    #[arg(long)]
+    detach_controller: bool,
+
     /// Show what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -108,6 +113,9 @@ impl SweepCommand {
 
 impl Start {
     fn run(self, context: &Context) -> Result<Exit, CommandError> {
+        if context.is_elsewhere() {
+            return Err(CommandError::new(Exit::Usage, "`--at` looks at sweeps; `--on` says where one runs"));
+        }
         let project = context.project()?;
         let mut spec = find_sweep(&project, self.name.as_deref().unwrap_or_default())?.clone();
         spec.trials = self.trials.or(spec.trials);
@@ -123,15 +131,45 @@ impl Start {
             return self.show_plan(context, &project, &spec, &job, &first);
         }
         let secrets = secrets_of(&job)?;
+        if self.detach_controller {
+            return self.hand_over(context, &project, &spec, &job, &first);
+        }
         let plans = self.deliver(context, &project, &job, &first)?;
         let mut ledger = context.ledger()?;
         let row = sweep::begin(&spec, plans, &mut ledger)?;
         let caller = context.knock(&secrets)?;
         if self.detach {
-            context.printer.report(&Started { row: &row });
+            context.printer.report(&Started { id: row.id, name: &row.name, at: None });
             return Ok(Exit::Done);
         }
-        live::follow(context, &ledger, caller, row.id)
+        live::follow(context, ledger, Some(caller), row.id)
+    }
+
+    /// Nothing of it is in the ledger here: this machine may be switched off, or thrown away.
+    fn hand_over(
+        &self,
+        context: &Context,
+        project: &Project,
+        spec: &SweepSpec,
+        job: &JobSpec,
+        first: &[Leg],
+    ) -> Result<Exit, CommandError> {
+        let targets = self.targets(project, job)?;
+        let [target] = targets[..] else {
+            return Err(CommandError::new(Exit::Usage, "a controller is on one cluster; give one `--on`"));
+        };
+        let mut desk = Desk::open(&context.reach()?, target)?;
+        let mut plans = self.deliver(context, project, job, first)?;
+        let Some((plan, delivered)) = plans.pop() else { return Ok(Exit::Unknown) };
+        let id = desk.hand_over(spec, plan, delivered)?;
+        let started = Started { id, name: &spec.name, at: Some(&target.name) };
+        if self.detach {
+            context.printer.report(&started);
+            return Ok(Exit::Done);
+        }
+        context.printer.say(started.text(context.printer.talk_style()).trim_end());
+        let there = context.clone().at(Some(target.name.clone()));
+        live::follow(&there, there.ledger()?, None, id)
     }
 
     /// What earlier sweeps have found.
@@ -236,24 +274,37 @@ fn find_sweep<'a>(project: &'a Project, name: &str) -> Result<&'a SweepSpec, Com
 }
 
 /// A sweep that was begun, by its number or the newest of its name.
-fn find_row(ledger: &Ledger, given: &str) -> Result<SweepRow, CommandError> {
+fn find_row(context: &Context, ledger: &Ledger, given: &str) -> Result<SweepRow, CommandError> {
     ledger.find_sweep(given)?.ok_or_else(|| {
-        CommandError::new(Exit::Usage, format!("no sweep `{given}` was begun")).hint("`yard sweep ls` lists them")
+        let at = context.at_flag();
+        let error = CommandError::new(Exit::Usage, format!("no sweep `{given}` was begun"));
+        let error = error.hint(format!("`yard sweep ls{at}` lists them"));
+        let hint = "one that was begun with `--detach-controller` is looked at with `--at TARGET`";
+        if context.is_elsewhere() { error } else { error.hint(hint) }
     })
 }
 
 /// What `--detach` prints.
 struct Started<'a> {
-    row: &'a SweepRow,
+    id: i64,
+    name: &'a str,
+    /// Where its controller is, if not here.
+    at: Option<&'a str>,
 }
 
 impl Report for Started<'_> {
     fn json(&self) -> Value {
-        json!({ "sweep": self.row.id, "name": self.row.name })
+        json!({ "sweep": self.id, "name": self.name, "at": self.at })
     }
 
     fn text(&self, _: Style) -> String {
-        format!("{}  begun as sweep {}; `yard sweep watch {0}` follows it\n", self.row.name, self.row.id)
+        let Self { id, name, at } = self;
+        match at {
+            None => format!("{name}  begun as sweep {id}; `yard sweep watch {name}` follows it\n"),
+            Some(at) => format!(
+                "{name}  begun on {at} as sweep {id}; `yard sweep watch {name} --at {at}` follows it, from any machine\n"
+            ),
+        }
     }
 }
 

@@ -17,6 +17,10 @@ pub(crate) struct Yardmaster {
     #[arg(long)]
     detached: bool,
 
+    /// Leave with whoever started it
+    #[arg(long, conflicts_with = "detached")]
+    with_parent: bool,
+
     /// Leave after this long with nothing to do
     #[arg(long, value_name = "TIME", default_value = "60s")]
     idle: String,
@@ -29,6 +33,10 @@ impl Yardmaster {
         if self.detached {
             // Fails only for a group leader, which a freshly started child is not.
             let _ = rustix::process::setsid();
+        }
+        if self.with_parent {
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+                .map_err(std::io::Error::from)?;
         }
         let settings = Settings {
             program: context.start()?.program,

@@ -3,6 +3,10 @@
 use trainyard_testkit::ray::{Ray, Size, newest};
 use trainyard_testkit::{Yard, eventually};
 
+use crate::gate;
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
 const JOBS: &str = r#"
 [project]
 name = "p"
@@ -21,6 +25,15 @@ command = ["sh", "-c", "echo before; exit 7"]
 command = ["sh", "-c", "setsid sh -c 'sleep 4001 & sleep 4002' & echo up; sleep 4003"]
 grace = "1s"
 
+[jobs.holds]
+command = ["sleep", "4004"]
+gpus = 1
+grace = "1s"
+
+[jobs.both]
+command = ["true"]
+gpus = 2
+
 [jobs.wide]
 command = ["true"]
 gpus = 3
@@ -36,13 +49,20 @@ fn yard(ray: &Ray) -> Yard {
 
 #[test]
 fn from_the_laptop_to_results() {
-    let ray = Ray::start(&newest(), &[Size { cpus: 4, gpus: 2 }], Some("0123456789abcdef0123456789abcdef"));
-    let yard = yard(&ray);
+    let ray = Ray::start(&newest(), &[Size { cpus: 4, gpus: 2 }], Some(TOKEN));
+    from_submission_to_results(&ray);
+    what_waits_says_why(&ray);
+    every_node_is_looked_at(&ray);
+    gate::through_a_gate(&ray, TOKEN);
+}
 
-    // Seeds side by side, followed to the end; the log is what the program wrote.
-    let ran = yard.run(&["run", "train", "--on", "r", "--seeds", "1,2"]);
+fn from_submission_to_results(ray: &Ray) {
+    let yard = yard(ray);
+
+    // Seeds side by side, more at once than Ray unpacks packages for; the log is what the program wrote.
+    let ran = yard.run(&["run", "train", "--on", "r", "--seeds", "1-6"]);
     assert_eq!(ran.exit, 0, "{ran:?}");
-    for seed in [1, 2] {
+    for seed in 1..=6 {
         let logged = yard.run(&["logs", &format!("train-s{seed}")]);
         assert_eq!(logged.stdout, format!("at hello seed {seed}\ndone\n"), "{logged:?}");
     }
@@ -87,4 +107,35 @@ fn from_the_laptop_to_results() {
     let refused = yard.run(&["run", "wide", "--on", "r", "--detach"]);
     assert_eq!(refused.exit, 5, "{refused:?}");
     assert!(refused.stdout.contains("it needs 3 GPUs, and the largest node has 2 GPUs"), "{refused:?}");
+}
+
+/// Ray says no more than that it is pending.
+fn what_waits_says_why(ray: &Ray) {
+    let yard = yard(ray);
+    yard.run(&["run", "holds", "--on", "r", "--detach"]);
+    yard.wait_for("holds", "running");
+    yard.run(&["run", "both", "--on", "r", "--detach"]);
+    eventually("a reason", || {
+        let shown = yard.show("both");
+        assert!(shown["ended"].is_null(), "{shown}");
+        shown["note"].as_str().filter(|note| *note == "waits for 2 GPUs; 1 of 2 are free").map(drop)
+    });
+    assert_eq!(yard.run(&["cancel", "both", "holds"]).exit, 0);
+    for job in ["both", "holds"] {
+        yard.wait_for(job, "cancelled");
+    }
+}
+
+/// As Isaac Lab's `--test` does, on each node with what that has.
+fn every_node_is_looked_at(ray: &Ray) {
+    ray.give(1, "nvidia-smi", "echo 'NVIDIA Pretend 5000, 24576 MiB, 550.1'");
+    let yard = yard(ray);
+    let checked = yard.run(&["target", "check", "r"]);
+    assert_eq!(checked.exit, 0, "{checked:?}");
+    let said = format!("{}{}", checked.stdout, checked.stderr);
+    let line = |text: &str| said.lines().find(|line| line.contains(text)).unwrap_or_else(|| panic!("{text}: {said}"));
+    assert!(line("127.0.0.1:").contains("2 nodes, 2 GPUs"), "{said}");
+    assert!(line("(127.0.0.2)").contains("seen: there is no `nvidia-smi`"), "{said}");
+    let worker = line("(127.0.0.3)");
+    assert!(worker.contains("declared: 4 CPUs, 2 GPUs") && worker.contains("NVIDIA Pretend 5000"), "{said}");
 }

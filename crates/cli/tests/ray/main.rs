@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod conformance;
+mod detached;
 mod faults;
+mod gate;
 mod groups;
 mod journey;
 mod seeds;

@@ -81,6 +81,26 @@ impl Ledger {
         Ok(ledger)
     }
 
+    /// A copy of a ledger, held in memory; what is changed in it is changed nowhere else.
+    pub fn of_copy(bytes: &[u8]) -> Result<Self, LedgerError> {
+        let path = Path::new("a copy");
+        let mut ledger = Self { db: Connection::open_in_memory()? };
+        ledger.db.deserialize_read_exact(rusqlite::MAIN_DB, bytes, bytes.len(), false)?;
+        version(&ledger.db, path)?;
+        ledger.bring_forward(path)?;
+        Ok(ledger)
+    }
+
+    /// All of it as it is now, into a file that is not there yet.
+    pub fn copy_to(&self, path: &Path) -> Result<(), LedgerError> {
+        Ok(self.db.execute("VACUUM INTO ?1", [path.to_string_lossy()]).map(drop)?)
+    }
+
+    /// Another number whenever somebody else has changed something.
+    pub fn data_version(&self) -> Result<i64, LedgerError> {
+        Ok(self.db.pragma_query_value(None, "data_version", |row| row.get(0))?)
+    }
+
     fn set_up(&self) -> rusqlite::Result<()> {
         self.use_wal()?;
         self.db.pragma_update(None, "synchronous", "normal")?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
 use trainyard_agent::depot::Depot;
 use trainyard_agent::order::{AttemptResult, Metrics, Point, Source};
 use trainyard_core::id::{RunId, Token};
@@ -18,7 +19,7 @@ use crate::site::{Place, SitePlan};
 use crate::target::Declared;
 
 /// What the runs of one submission have in common.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Batch {
     pub project: PathBuf,
     pub target: String,

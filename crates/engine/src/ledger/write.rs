@@ -1,15 +1,20 @@
 //! Writing: a submission, a request, or a batch of changes, each in one transaction.
 
+use std::path::Path;
+
 use rusqlite::{Transaction, TransactionBehavior, params};
 use trainyard_agent::order::AttemptResult;
 use trainyard_core::id::{RunId, Token};
 use trainyard_core::plan::slots::Slot;
 use trainyard_core::run::{Run, State};
+use trainyard_core::spec::TargetSpec;
 use trainyard_core::time::Instant;
 
+use super::read::json;
 use super::sweeps;
 use super::{Batch, Change, Commit, Ledger, LedgerError, NewRun, Request};
 use crate::provenance::Provenance;
+use crate::site::SitePlan;
 
 impl Ledger {
     /// Records a submission: all of its runs or none.
@@ -74,6 +79,24 @@ impl Ledger {
                  AND id NOT IN (SELECT value FROM sweeps, json_each(sweeps.batches))",
                 [],
             )?;
+            Ok(())
+        })
+    }
+
+    /// For a copy that was made elsewhere: its runs are reached as this target says, and belong to this project.
+    pub fn redirect(&mut self, target: &TargetSpec, project: &Path) -> Result<(), LedgerError> {
+        self.transact(Commit::Quick, |tx| {
+            let mut found: Vec<(i64, SitePlan)> = Vec::new();
+            let mut statement = tx.prepare("SELECT id, site FROM batches WHERE site IS NOT NULL")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                found.push((row.get(0)?, json(row, 1)?));
+            }
+            for (id, plan) in found {
+                let plan = SitePlan { target: target.clone(), ..plan };
+                let values = params![id, serde_json::to_string(&plan)?, project.to_string_lossy()];
+                tx.execute("UPDATE batches SET site = ?2, project = ?3 WHERE id = ?1", values)?;
+            }
             Ok(())
         })
     }

@@ -41,12 +41,24 @@ impl Pipe {
         input: &impl serde::Serialize,
         limit: Duration,
     ) -> Result<T, PipeError> {
-        let mut argv = vec![self.agent.clone(), "agent".to_owned()];
-        argv.extend(task.iter().map(|word| (*word).to_owned()));
+        let words: Vec<&str> = ["agent"].iter().chain(task).copied().collect();
+        self.call(&words, input, &BTreeMap::new(), limit)
+    }
+
+    /// A command of the yard at the site about its depot, JSON in, JSON out.
+    pub fn call<T: serde::de::DeserializeOwned>(
+        &mut self,
+        words: &[&str],
+        input: &impl serde::Serialize,
+        env: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> Result<T, PipeError> {
+        let mut argv = vec![self.agent.clone()];
+        argv.extend(words.iter().map(|word| (*word).to_owned()));
         argv.extend(["--depot".to_owned(), self.depot.clone()]);
         let input = serde_json::to_vec(input).map_err(|error| PipeError::Refused(error.to_string()))?;
-        let ran = self.run(&argv, &input, &BTreeMap::new(), limit)?;
-        let failed = |_| PipeError::Refused(format!("the agent at the site failed: {}", ran.stderr().trim()));
+        let ran = self.run(&argv, &input, env, limit)?;
+        let failed = |_| PipeError::Refused(format!("the yard at the site: {}", ran.stderr().trim()));
         serde_json::from_slice(&ran.stdout).map_err(failed)
     }
 

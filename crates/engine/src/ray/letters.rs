@@ -39,11 +39,23 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
+    /// Its package in the cluster's store.
+    pub(crate) fn uri(&self) -> String {
+        package_uri(&agent_package(&self.hash))
+    }
+
     /// The line that Ray gives to a shell.
     pub(crate) fn entrypoint(&self, depot: &str, task: &str) -> Result<String, RayError> {
         let depot = quote::posix(depot).map_err(|error| RayError::Refused(error.to_string()))?;
-        // Ray does not keep the mode of what it unpacks.
-        Ok(format!("chmod +x ./yard && exec ./yard agent ray --depot {depot} --agent {} {task}", self.name))
+        let package = agent_package(&self.hash);
+        let folder = package.strip_suffix(".zip").unwrap_or(&package);
+        // Ray names the folders of packages in Python's path, and does not keep the mode of what it unpacks.
+        Ok(format!(
+            "set -f; IFS=:; for d in $PYTHONPATH; do case $d in */{folder}) chmod +x \"$d/yard\" && \
+             exec \"$d/yard\" agent ray --depot {depot} --agent {} {task};; esac; done; \
+             echo 'Ray has not unpacked the agent' >&2; exit 127",
+            self.name
+        ))
     }
 }
 
@@ -319,8 +331,7 @@ impl Letters {
             entrypoint: self.agent.entrypoint(&self.depot, &format!("--answer {id}"))?,
             submission_id: id.clone(),
             runtime_env: RuntimeEnv {
-                working_dir: package_uri(&agent_package(&self.agent.hash)),
-                py_modules: vec![package_uri(&package)],
+                py_modules: vec![self.agent.uri(), package_uri(&package)],
                 ..RuntimeEnv::default()
             },
             metadata: std::collections::BTreeMap::new(),

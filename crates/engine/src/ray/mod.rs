@@ -16,7 +16,7 @@ use trainyard_core::spec::{RaySpec, SecretRef};
 use trainyard_web::{Auth, Body, Client, Error, Limits, Response, Secret, Settings, Trust, encode};
 
 pub(crate) use letters::{ASKING, Agent, Letters, RUNS};
-pub(crate) use package::{agent_package, parcel_package, seal, send, snapshot_packages};
+pub(crate) use package::{letter_package, seal_secrets, send, send_agent, snapshot_packages};
 pub(crate) use several::{Silent, any};
 
 use crate::home::locate;
@@ -75,7 +75,7 @@ pub enum Submitted {
 impl Ray {
     /// Connects to nobody yet.
     pub fn open(target: &RaySpec, address: &str) -> Result<Self, RayError> {
-        let auth = target.token.as_ref().map(reveal).transpose().map_err(RayError::Token)?;
+        let auth = token(target)?;
         let authorities =
             target.ca.iter().map(|path| locate(Path::new(path), Path::new("/"))).collect::<Vec<PathBuf>>();
         let settings = Settings {
@@ -128,11 +128,12 @@ impl Ray {
         let body = serde_json::to_vec(submission).map_err(|error| RayError::Refused(error.to_string()))?;
         let request = self.client.post("api/jobs/").header("content-type", "application/json").repeatable();
         let answer = request.answer(Body::Bytes(&body))?;
-        let is_fine = answer.status().is_success();
-        match refusal(answer) {
-            _ if is_fine => Ok(Submitted::New),
-            why if why.contains("already exists") => Ok(Submitted::Known),
-            why => Err(RayError::Refused(why)),
+        if answer.status().is_success() {
+            return Ok(Submitted::New);
+        }
+        match refused(answer) {
+            RayError::Refused(why) if why.contains("already exists") => Ok(Submitted::Known),
+            error => Err(error),
         }
     }
 
@@ -141,7 +142,7 @@ impl Ray {
         let answer = self.client.post(&format!("api/jobs/{}/stop", encode(id))).repeatable().answer(Body::None)?;
         match answer.status().as_u16() {
             200..300 | 404 => Ok(()),
-            _ => Err(RayError::Refused(refusal(answer))),
+            _ => Err(refused(answer)),
         }
     }
 
@@ -157,7 +158,7 @@ impl Ray {
         match answer.status().as_u16() {
             404 => Ok(false),
             200..300 => Ok(true),
-            _ => Err(RayError::Refused(refusal(answer))),
+            _ => Err(refused(answer)),
         }
     }
 
@@ -170,7 +171,7 @@ impl Ray {
                 "it takes no package of {} MB; name a folder that all nodes share as `depot` of the target",
                 bytes.len() >> 20
             ))),
-            _ => Err(RayError::Refused(refusal(answer))),
+            _ => Err(refused(answer)),
         }
     }
 
@@ -187,8 +188,10 @@ impl Ray {
         let mut answer = request.query("lines", "-1").answer(Body::None)?;
         let broken = |error: io::Error| RayError::Web(Error::from_io(error, name));
         if !answer.status().is_success() {
-            let why = refusal(answer);
-            return if why.contains(NO_FILE) { Ok(false) } else { Err(RayError::Refused(why)) };
+            return match refused(answer) {
+                RayError::Refused(why) if why.contains(NO_FILE) => Ok(false),
+                error => Err(error),
+            };
         }
         // Newer ones send the file as it is, as an attachment; older ones mark each block, and say what is wrong in one.
         if answer.header("content-disposition").is_some() {
@@ -217,6 +220,14 @@ impl Ray {
     }
 }
 
+fn refused(answer: Response) -> RayError {
+    if !matches!(answer.status().as_u16(), 401 | 403) {
+        return RayError::Refused(refusal(answer));
+    }
+    let status = answer.status();
+    answer.success().map_or_else(RayError::from, |_| RayError::Refused(format!("it answers {status}")))
+}
+
 /// Mostly a traceback, whose last line says it.
 fn refusal(answer: Response) -> String {
     let status = answer.status();
@@ -229,18 +240,23 @@ fn refusal(answer: Response) -> String {
     if line.is_empty() { format!("it answers {status}") } else { line }
 }
 
-fn last_line(text: &str) -> String {
+pub(crate) fn last_line(text: &str) -> String {
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
 }
 
-/// The value, or what is wrong with the reference; never both in one text.
-fn reveal(reference: &SecretRef) -> Result<String, String> {
+/// The token of a target, looked up.
+pub(crate) fn token(target: &RaySpec) -> Result<Option<String>, RayError> {
+    target.token.as_ref().map(|token| reveal(token, Path::new("/"))).transpose().map_err(RayError::Token)
+}
+
+/// The value, or what is wrong with the reference; never both in one text. `base` is where relative paths begin.
+pub(crate) fn reveal(reference: &SecretRef, base: &Path) -> Result<String, String> {
     match reference {
         SecretRef::Env(name) => {
             std::env::var(name).map_err(|_| format!("{name} is not set in the shell that started yard"))
         }
         SecretRef::File(path) => {
-            let text = fs_err::read_to_string(locate(path, Path::new("/"))).map_err(|error| error.to_string())?;
+            let text = fs_err::read_to_string(locate(path, base)).map_err(|error| error.to_string())?;
             Ok(text.trim().to_owned())
         }
         SecretRef::Command(argv) => {

@@ -9,7 +9,7 @@ use std::path::Path;
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
 use trainyard_agent::depot::Depot;
-use trainyard_agent::parcel::Parcel;
+use trainyard_agent::order::Secrets;
 use trainyard_agent::pipe::block::{BLOCK, Packer, RECORD, Record, Worth, looks_compressible};
 use trainyard_agent::pipe::frame::{self, Tag};
 use trainyard_agent::ray::{Seal, entry};
@@ -145,10 +145,16 @@ fn pack(home: &Depot, blobs: &[(Digest, u64)]) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// A parcel and its secrets. These are of no use without the seal, which does not lie in the package.
-pub(crate) fn parcel_package(parcel: &Parcel, sealed: Option<Vec<u8>>) -> io::Result<(String, Vec<u8>)> {
+/// What is sent with a job besides code, under the name of its entry, and its secrets. These are of no use without the seal,
+/// which does not lie in the package.
+pub(crate) fn letter_package(
+    what: Option<(&str, &impl serde::Serialize)>,
+    sealed: Option<Vec<u8>>,
+) -> io::Result<(String, Vec<u8>)> {
     let mut zip = Zip::default();
-    zip.store(entry::PARCEL, &zstd::bulk::compress(&serde_json::to_vec(parcel)?, 3)?);
+    if let Some((entry, value)) = what {
+        zip.store(entry, &zstd::bulk::compress(&serde_json::to_vec(value)?, 3)?);
+    }
     if let Some(sealed) = &sealed {
         zip.store(entry::SECRETS, sealed);
     }
@@ -164,7 +170,13 @@ pub(super) fn request_package(request: &[u8]) -> (String, Vec<u8>) {
     (name("request", blake3::hash(&bytes).to_hex().as_str()), bytes)
 }
 
-pub(crate) fn seal(secrets: &[u8]) -> (Seal, Vec<u8>) {
+/// The seal and what it closes; nothing where there are no secrets.
+pub(crate) fn seal_secrets(secrets: &Secrets) -> io::Result<Option<(Seal, Vec<u8>)>> {
+    let is_some = !secrets.0.is_empty();
+    Ok(if is_some { Some(seal(&serde_json::to_vec(secrets)?)) } else { None })
+}
+
+fn seal(secrets: &[u8]) -> (Seal, Vec<u8>) {
     let seal = Seal::new([uuid::Uuid::new_v4().into_bytes(), uuid::Uuid::new_v4().into_bytes()].concat());
     let sealed = seal.apply(secrets);
     (seal, sealed)

@@ -53,16 +53,9 @@ impl Machine {
 
     /// A task of the yard at the site, JSON in, JSON out.
     fn ask<T: DeserializeOwned>(&mut self, task: &[&str], input: &impl Serialize) -> Result<T, PipeError> {
-        let refused = |why: String| PipeError::Refused(why);
         let home = format!("{}/host", self.pipe.depot());
         let env = BTreeMap::from([("YARD_HOME".to_owned(), home)]);
-        let mut argv = vec![self.pipe.agent().to_owned()];
-        argv.extend(task.iter().map(|word| (*word).to_owned()));
-        argv.extend(["--depot".to_owned(), self.pipe.depot().to_owned()]);
-        let input = serde_json::to_vec(input).map_err(|error| refused(error.to_string()))?;
-        let ran = self.pipe.run(&argv, &input, &env, PATIENCE)?;
-        serde_json::from_slice(&ran.stdout)
-            .map_err(|_| refused(format!("the yard at the site: {}", ran.stderr().trim())))
+        self.pipe.call(task, input, &env, PATIENCE)
     }
 }
 

@@ -5,14 +5,15 @@ mod gang;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::rc::Rc;
+use std::time::{Duration, Instant as Clock};
 
 use trainyard_agent::depot::Depot;
 use trainyard_agent::disk::now;
 use trainyard_agent::inspect::Inspection;
 use trainyard_agent::look::{Fate, Finding};
 use trainyard_agent::order::Source;
-use trainyard_agent::ray::{SEAL, link_name};
+use trainyard_agent::ray::{SEAL, entry, link_name};
 use trainyard_agent::site::SiteState;
 use trainyard_core::id::RunId;
 use trainyard_core::plan::ray::{
@@ -30,6 +31,8 @@ use gang::{gang_id, in_gang, is_lost};
 
 /// Ray may bring back the record of a job that is removed right after its end.
 const SETTLED: i64 = 60_000;
+/// What nodes have and use is asked for again after this long.
+const STALE: Duration = Duration::from_secs(15);
 /// For an agent to do what it was started for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -46,7 +49,11 @@ pub struct RaySite {
     /// Parcels of runs that were asked about.
     parcels: HashMap<RunId, String>,
     silent: Silent,
+    /// What was last known of each cluster, and when.
+    rooms: HashMap<usize, (Clock, Room)>,
 }
+
+type Room = Rc<(Vec<Node>, plan::Usage)>;
 
 impl RaySite {
     pub(crate) fn new(
@@ -57,7 +64,8 @@ impl RaySite {
         home: Depot,
         choices: PathBuf,
     ) -> Self {
-        Self { spec, clusters, pipe, agent, home, choices, parcels: HashMap::new(), silent: Silent::default() }
+        let (parcels, silent, rooms) = (HashMap::new(), Silent::default(), HashMap::new());
+        Self { spec, clusters, pipe, agent, home, choices, parcels, silent, rooms }
     }
 
     fn send(&self, ray: &Ray, shipment: &Shipment) -> Result<(), SubmitError> {
@@ -73,31 +81,21 @@ impl RaySite {
             }
         };
         ray::send(ray, &self.agent, &self.home, digest, &mut |_, _| {}).map_err(unsent)?;
-        let mut packages: Vec<String> = ray::snapshot_packages(&self.home, digest)
-            .map_err(gone)?
-            .iter()
-            .map(|package| package_uri(&package.name))
-            .collect();
+        let mut packages = vec![self.agent.uri()];
+        let code = ray::snapshot_packages(&self.home, digest).map_err(gone)?;
+        packages.extend(code.iter().map(|package| package_uri(&package.name)));
         let mut env = self.spec.env.clone();
-        let sealed = if shipment.secrets.0.is_empty() {
-            None
-        } else {
-            let text =
-                serde_json::to_vec(&shipment.secrets).map_err(|error| SubmitError::Refused(error.to_string()))?;
-            let (seal, sealed) = ray::seal(&text);
+        let sealed = ray::seal_secrets(&shipment.secrets).map_err(SubmitError::Unreachable)?;
+        let sealed = sealed.map(|(seal, sealed)| {
             env.insert(SEAL.to_owned(), seal.text());
-            Some(sealed)
-        };
-        let (name, bytes) = ray::parcel_package(parcel, sealed).map_err(SubmitError::Unreachable)?;
+            sealed
+        });
+        let what = Some((entry::PARCEL, parcel));
+        let (name, bytes) = ray::letter_package(what, sealed).map_err(SubmitError::Unreachable)?;
         ray.put_package(&name, &bytes).map_err(unsent)?;
         packages.push(package_uri(&name));
         packages.extend(self.spec.py_modules.iter().cloned());
-        let runtime_env = RuntimeEnv {
-            working_dir: package_uri(&ray::agent_package(&self.agent.hash)),
-            py_modules: packages,
-            pip: self.spec.pip.clone(),
-            env_vars: env,
-        };
+        let runtime_env = RuntimeEnv { py_modules: packages, pip: self.spec.pip.clone(), env_vars: env };
         let nodes = ray.nodes().map_err(unsent)?;
         if parcel.is_gang() {
             let submission = self.gang(parcel, runtime_env, &nodes)?;
@@ -153,10 +151,8 @@ impl RaySite {
             let group = if gangs.contains_key(&it.place.parcel) { 0 } else { it.place.group };
             by_place.get(&(it.place.parcel.as_str(), group)).copied()
         };
-        let reasons = match asked.iter().any(|it| row(it).is_some_and(|job| job.status == JobStatus::Pending)) {
-            true => Some((ray.nodes()?, ray.usage()?)),
-            false => None,
-        };
+        let is_pending = |it: &&Asked| row(it).is_some_and(|job| job.status == JobStatus::Pending);
+        let reasons = asked.iter().any(is_pending).then(|| self.room_at(index, &ray)).transpose()?;
         let mut seen = Vec::new();
         for it in asked {
             let Some(job) = row(it) else {
@@ -186,7 +182,19 @@ impl RaySite {
         Ok(seen)
     }
 
-    fn in_queue(&self, job: &JobRow, asked: &Asked, reasons: Option<&(Vec<Node>, plan::Usage)>) -> InQueue {
+    /// What a cluster has and what of it is used, as it was a moment ago: why jobs wait is told with every look.
+    fn room_at(&mut self, index: usize, ray: &Ray) -> Result<Room, RayError> {
+        if let Some((at, room)) = self.rooms.get(&index)
+            && at.elapsed() < STALE
+        {
+            return Ok(room.clone());
+        }
+        let room = Rc::new((ray.nodes()?, ray.usage()?));
+        self.rooms.insert(index, (Clock::now(), Rc::clone(&room)));
+        Ok(room)
+    }
+
+    fn in_queue(&self, job: &JobRow, asked: &Asked, reasons: Option<&Room>) -> InQueue {
         match &job.status {
             JobStatus::Pending => InQueue::Waiting { why: self.why(asked, reasons) },
             JobStatus::Running => InQueue::Running,
@@ -197,8 +205,8 @@ impl RaySite {
         }
     }
 
-    fn why(&self, asked: &Asked, reasons: Option<&(Vec<Node>, plan::Usage)>) -> Option<String> {
-        let (nodes, usage) = reasons?;
+    fn why(&self, asked: &Asked, reasons: Option<&Room>) -> Option<String> {
+        let (nodes, usage) = &**reasons?;
         let job = self.choice(&asked.place.parcel)?.job;
         let need = Need::of(&job, &self.spec, nodes).ok()?;
         plan::waiting(&need, nodes, usage)

@@ -187,7 +187,7 @@ impl Keep {
             self.delayed.insert((later, seq), id);
         } else if let Some(why) = self.slots.capacity().refuse(&demand).filter(|_| is_here) {
             self.happen(id, &Event::Refused { why: why.clone() }, &why, now);
-        } else if is_here && self.lacks_secrets(id) {
+        } else if self.lacks_secrets(id) {
             self.note(id, Some(WANTS_SECRETS.to_owned()));
             self.wanting.push(id);
         } else if self.waits_for_others(id, now) {
@@ -199,7 +199,7 @@ impl Keep {
     }
 
     /// Of those that come with parcels; others are looked up when they are needed.
-    fn lacks_secrets(&self, id: RunId) -> bool {
+    pub(super) fn lacks_secrets(&self, id: RunId) -> bool {
         let Some(active) = self.runs.get(&id) else { return false };
         active.batch.job.env.values().any(|setting| match setting {
             Setting::Secret(SecretRef::Env(name)) => is_secret_key(name) && !self.supplied.contains(name),

@@ -15,7 +15,7 @@ use super::mirror::Follow;
 use super::serve::{AGAIN, Yardmaster};
 use super::{effects, remote};
 use crate::ledger::Change;
-use crate::site::{self, Asked, Shipment};
+use crate::site::{self, Asked, Shipment, WANTS_SECRETS};
 use crate::target::SubmitError;
 
 /// A parcel that could not be sent is tried again after this long at the latest.
@@ -37,7 +37,15 @@ impl Yardmaster {
             self.unsent.remove(&parcel);
             return;
         };
+        let lacking = self.keep.runs_of(&parcel).into_iter().filter(|run| self.keep.lacks_secrets(*run));
+        let lacking: Vec<RunId> = lacking.collect();
+        let lacks_secrets = !lacking.is_empty();
+        lacking.into_iter().for_each(|run| self.keep.note(run, Some(WANTS_SECRETS.to_owned())));
         let unsent = self.unsent.entry(parcel).or_insert(Unsent { next: Clock::now(), pause: AGAIN });
+        if lacks_secrets {
+            unsent.next = Clock::now() + AGAIN;
+            return;
+        }
         // Until it is answered, nobody else tries.
         unsent.next = Clock::now() + Duration::from_secs(3600);
         let project = self.keep.project_of(&shipment.parcel.id);

@@ -6,6 +6,7 @@ use clap::Args;
 use trainyard_agent::disk::now;
 use trainyard_core::spec::{More, parse_duration};
 use trainyard_core::time::Span;
+use trainyard_engine::controller::Wish;
 use trainyard_engine::ledger::SweepRequest;
 
 use super::{find_row, live, show};
@@ -100,7 +101,7 @@ impl Extend {
     pub(super) fn run(self, context: &Context) -> Result<Exit, CommandError> {
         let Wanted { trials, time, gpu_hours } = self.more;
         let more = More { trials, time, gpu_hours };
-        let row = find_row(&context.ledger()?, &self.name)?;
+        let row = find_row(context, &context.ledger()?, &self.name)?;
         row.spec.extended(&more).map_err(|error| CommandError::new(Exit::Usage, error.to_string()))?;
         ask(context, &self.name, &SweepRequest::Extend(more))
     }
@@ -109,21 +110,25 @@ impl Extend {
 impl Watch {
     pub(super) fn run(self, context: &Context) -> Result<Exit, CommandError> {
         let ledger = context.ledger()?;
-        let row = find_row(&ledger, &self.name)?;
-        let caller = context.knock(&BTreeMap::new())?;
-        live::follow(context, &ledger, caller, row.id)
+        let row = find_row(context, &ledger, &self.name)?;
+        let caller = if context.is_elsewhere() { None } else { Some(context.knock(&BTreeMap::new())?) };
+        live::follow(context, ledger, caller, row.id)
     }
 }
 
 fn ask(context: &Context, name: &str, request: &SweepRequest) -> Result<Exit, CommandError> {
     let mut ledger = context.ledger()?;
-    let row = find_row(&ledger, name)?;
+    let row = find_row(context, &ledger, name)?;
     let has_ended = row.state.has_ended();
     if has_ended && !matches!(request, SweepRequest::Extend(_)) {
         context.printer.say(&format!("{} has ended already ({})", row.name, row.state.word()));
         return Ok(Exit::Done);
     }
-    ledger.ask_of_sweep(row.id, request, now())?;
-    context.knock(&BTreeMap::new())?;
+    if context.is_elsewhere() {
+        ledger = context.wish(ledger, &Wish::Sweep { sweep: row.id, what: request.clone() })?;
+    } else {
+        ledger.ask_of_sweep(row.id, request, now())?;
+        context.knock(&BTreeMap::new())?;
+    }
     show::print(context, &ledger, row.id)
 }

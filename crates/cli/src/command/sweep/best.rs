@@ -28,7 +28,7 @@ pub(super) struct Best {
 impl Best {
     pub(super) fn run(self, context: &Context) -> Result<Exit, CommandError> {
         let ledger = context.ledger()?;
-        let overview = Overview::of(&ledger, find_row(&ledger, &self.name)?)?;
+        let overview = Overview::of(&ledger, find_row(context, &ledger, &self.name)?)?;
         let Some(best) = overview.sweep.standing().into_iter().next() else {
             return Err(CommandError::new(Exit::RunFailed, format!("no trial of `{}` has a result yet", self.name)));
         };

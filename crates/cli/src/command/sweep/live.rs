@@ -17,13 +17,21 @@ use crate::report::Live;
 /// Looking more often would show nothing that the eye can follow.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Until the sweep has ended or the watcher leaves.
-pub(super) fn follow(context: &Context, ledger: &Ledger, caller: Caller, id: i64) -> Result<Exit, CommandError> {
+/// A controller elsewhere lays out its ledger about as often.
+const PAUSE_ELSEWHERE: Duration = Duration::from_secs(2);
+
+/// Until the sweep has ended or the watcher leaves. Without a caller it is watched from afar.
+pub(super) fn follow(
+    context: &Context,
+    mut ledger: Ledger,
+    caller: Option<Caller>,
+    id: i64,
+) -> Result<Exit, CommandError> {
     interrupt::count();
     let mut watcher = Watcher { context, live: Live::new(context.printer), told: BTreeSet::new(), caller };
     loop {
         let Some(row) = ledger.sweep(id)? else { return Ok(Exit::Unknown) };
-        let overview = Overview::of(ledger, row)?;
+        let overview = Overview::of(&ledger, row)?;
         watcher.show(&overview);
         let state = overview.row.state;
         if state.has_ended() && overview.going.is_empty() {
@@ -33,13 +41,15 @@ pub(super) fn follow(context: &Context, ledger: &Ledger, caller: Caller, id: i64
         }
         if interrupt::take() > 0 {
             watcher.live.clear();
-            let name = &overview.row.name;
+            let (name, at) = (&overview.row.name, context.at_flag());
             context.printer.say(&format!(
-                "detached; it goes on: `yard sweep show {name}` looks, `yard sweep stop {name}` ends it"
+                "detached; it goes on: `yard sweep show {name}{at}` looks, `yard sweep stop {name}{at}` ends it"
             ));
             return Ok(Exit::Interrupted);
         }
-        watcher.pause()?;
+        if let Some(newer) = watcher.pause(&ledger)? {
+            ledger = newer;
+        }
     }
 }
 
@@ -48,7 +58,7 @@ struct Watcher<'a> {
     live: Live,
     /// Trials whose fate was told already.
     told: BTreeSet<u32>,
-    caller: Caller,
+    caller: Option<Caller>,
 }
 
 impl Watcher<'_> {
@@ -68,12 +78,18 @@ impl Watcher<'_> {
         }
     }
 
-    fn pause(&mut self) -> Result<(), CommandError> {
+    /// Returns a newer ledger, where it is not this machine's.
+    fn pause(&mut self, ledger: &Ledger) -> Result<Option<Ledger>, CommandError> {
+        let Some(caller) = &mut self.caller else {
+            std::thread::sleep(PAUSE_ELSEWHERE);
+            self.context.rouse(ledger)?;
+            return self.context.ledger().map(Some);
+        };
         std::thread::sleep(PAUSE);
-        if self.caller.wait(PAUSE).is_err() {
+        if caller.wait(PAUSE).is_err() {
             // Somebody killed the yardmaster; another takes over.
-            self.caller = self.context.knock(&BTreeMap::new())?;
+            self.caller = Some(self.context.knock(&BTreeMap::new())?);
         }
-        Ok(())
+        Ok(None)
     }
 }

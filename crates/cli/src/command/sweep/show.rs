@@ -41,7 +41,7 @@ impl Show {
     pub(super) fn run(self, context: &Context) -> Result<Exit, CommandError> {
         let ledger = context.ledger()?;
         context.rouse(&ledger)?;
-        let overview = Overview::of(&ledger, find_row(&ledger, &self.name)?)?;
+        let overview = Overview::of(&ledger, find_row(context, &ledger, &self.name)?)?;
         if let Some(to) = &self.to {
             write(&overview, &context.folder.join(to))?;
             context.printer.say(&format!("written to {}", to.display()));

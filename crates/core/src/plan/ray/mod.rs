@@ -45,10 +45,9 @@ pub struct Submission {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RuntimeEnv {
-    /// The package with the agent.
-    pub working_dir: String,
-    /// Packages with everything else, and modules of the user's.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// The package with the agent, those with everything else, and modules of the user's. None of them is a
+    /// `working_dir`: of several jobs that reach a node at once Ray (2.60) unpacks that anew for each, under the feet of
+    /// those that have begun.
     pub py_modules: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pip: Vec<String>,

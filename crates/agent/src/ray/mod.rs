@@ -2,10 +2,9 @@
 //! where Ray lets its logs be read, so that whoever sent the job can look at it.
 
 mod gang;
+mod packages;
 
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -17,54 +16,16 @@ use trainyard_core::time::Span;
 use crate::depot::Depot;
 use crate::disk::{Durability, replace};
 use crate::lessor::Lessor;
-use crate::order::{Lease, Secrets, Source, Told};
+use crate::order::{Lease, Source, Told};
 use crate::parcel::Parcel;
-use crate::pipe::{serve, store};
+use crate::pipe::serve;
+
+pub use packages::{PREFIX, Packages, SEAL, Seal, entry};
 
 pub use gang::{GANG, Seat, Seating, lead, seating_name};
 
-/// Names of our packages begin so.
-pub const PREFIX: &str = "_ray_pkg_yard_";
-/// The variable with the seal.
-pub const SEAL: &str = "YARD_SEAL";
 /// Answers that nobody has fetched for this long are removed.
 const KEPT: Duration = Duration::from_secs(3600);
-
-/// What lies in packages.
-pub mod entry {
-    pub const AGENT: &str = "yard";
-    pub const MANIFEST: &str = "manifest.zst";
-    pub const BLOBS: &str = "blobs";
-    pub const PARCEL: &str = "parcel.zst";
-    pub const SECRETS: &str = "secrets";
-    pub const REQUEST: &str = "request";
-}
-
-/// What makes secrets in a package unreadable for those who see only the package. Used once.
-pub struct Seal(Vec<u8>);
-
-impl Seal {
-    pub fn new(key: Vec<u8>) -> Self {
-        Self(key)
-    }
-
-    pub fn text(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let digits = text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());
-        digits.collect::<Option<Vec<u8>>>().map(Self)
-    }
-
-    /// Seals, and opens what was sealed.
-    pub fn apply(&self, bytes: &[u8]) -> Vec<u8> {
-        let mut stream = vec![0; bytes.len()];
-        let key = blake3::derive_key("trainyard 2026 secrets in a package for Ray", &self.0);
-        blake3::Hasher::new_keyed(&key).finalize_xof().fill(&mut stream);
-        bytes.iter().zip(stream).map(|(byte, mask)| byte ^ mask).collect()
-    }
-}
 
 /// The name of the link to a depot in the folder of a node's logs.
 pub fn link_name(depot: &str) -> String {
@@ -81,12 +42,10 @@ pub fn answer_name(request: &str) -> String {
 pub fn begin(depot: &Depot, agent: &str, group: u32) -> io::Result<i32> {
     let packages = Packages::look();
     let agent = prepare(depot, agent)?;
-    let parcel = packages.find(entry::PARCEL).ok_or_else(|| missing(entry::PARCEL))?;
-    let parcel = zstd::stream::decode_all(File::open(parcel)?)?;
+    let parcel = packages.unpack(entry::PARCEL)?.ok_or_else(|| missing(entry::PARCEL))?;
     let sent: Parcel = serde_json::from_slice(&parcel)?;
     if let Source::Snapshot(digest) = &sent.source {
-        let manifest = packages.find(entry::MANIFEST).ok_or_else(|| missing(entry::MANIFEST))?;
-        store::take_in(depot, digest, &manifest, &packages.all(entry::BLOBS))?;
+        packages.take_in(depot, digest)?;
     }
     let folder = depot.parcel(&sent.id);
     fs_err::create_dir_all(&folder)?;
@@ -94,13 +53,18 @@ pub fn begin(depot: &Depot, agent: &str, group: u32) -> io::Result<i32> {
     let mut command = Command::new(agent);
     command.args(["agent", "parcel", "--depot"]).arg(depot.root()).args(["--parcel", &sent.id]);
     command.args(["--group", &group.to_string()]).envs(packages.secrets()?.0).env_remove(SEAL);
-    match packages.others {
+    match packages.others() {
         Some(path) => command.env("PYTHONPATH", path),
         None => command.env_remove("PYTHONPATH"),
     };
-    // Ray's folder of packages is no place to be in.
-    command.current_dir(depot.root());
     Err(command.exec())
+}
+
+/// Puts this program into the depot and becomes it, with other words and the secrets that came. Packages stay in sight.
+pub fn become_other(depot: &Depot, agent: &str, words: &[&str]) -> io::Result<i32> {
+    let packages = Packages::look();
+    let agent = prepare(depot, agent)?;
+    Err(Command::new(agent).args(words).envs(packages.secrets()?.0).env_remove(SEAL).exec())
 }
 
 /// Answers the request that came in a package, into a file that can be read where logs are.
@@ -144,16 +108,17 @@ fn prepare(depot: &Depot, agent: &str) -> io::Result<PathBuf> {
         fs_err::set_permissions(&beside, std::fs::Permissions::from_mode(0o755))?;
         fs_err::rename(beside, &place)?;
     }
-    show(depot)?;
+    show(depot, &own)?;
+    // Whatever Ray was started in is no place to be in.
+    std::env::set_current_dir(depot.root())?;
     Ok(place)
 }
 
-/// Packages are unpacked into `<session>/runtime_resources/working_dir_files/<package>`, where we were started.
-fn show(depot: &Depot) -> io::Result<()> {
-    let here = std::env::current_dir()?;
-    let logs = here.ancestors().nth(3).map(|session| session.join("logs")).filter(|logs| logs.is_dir());
+/// Packages are unpacked into `<session>/runtime_resources/py_modules_files/<package>`, and `own` lies in one.
+fn show(depot: &Depot, own: &Path) -> io::Result<()> {
+    let logs = own.ancestors().nth(4).map(|session| session.join("logs")).filter(|logs| logs.is_dir());
     let logs = logs.ok_or_else(|| {
-        io::Error::other(format!("{} is not where Ray unpacks packages: its logs cannot be found", here.display()))
+        io::Error::other(format!("{} is not where Ray unpacks packages: its logs cannot be found", own.display()))
     })?;
     let link = logs.join(link_name(&depot.root().to_string_lossy()));
     if std::fs::read_link(&link).is_ok_and(|to| to == depot.root()) {
@@ -162,41 +127,6 @@ fn show(depot: &Depot) -> io::Result<()> {
     let beside = logs.join(format!(".yard-{}", std::process::id()));
     symlink(depot.root(), &beside)?;
     fs_err::rename(beside, link)
-}
-
-/// Folders that Ray has put on Python's path.
-struct Packages {
-    ours: Vec<PathBuf>,
-    /// What else is on the path.
-    others: Option<OsString>,
-}
-
-impl Packages {
-    fn look() -> Self {
-        let path = std::env::var_os("PYTHONPATH").unwrap_or_default();
-        let is_ours =
-            |folder: &PathBuf| folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
-        let (ours, others): (Vec<PathBuf>, Vec<PathBuf>) = std::env::split_paths(&path).partition(is_ours);
-        let others = std::env::join_paths(others.iter().filter(|path| !path.as_os_str().is_empty())).ok();
-        Self { ours, others: others.filter(|path| !path.is_empty()) }
-    }
-
-    fn all(&self, entry: &str) -> Vec<PathBuf> {
-        self.ours.iter().map(|folder| folder.join(entry)).filter(|path| path.is_file()).collect()
-    }
-
-    fn find(&self, entry: &str) -> Option<PathBuf> {
-        self.all(entry).into_iter().next()
-    }
-
-    fn secrets(&self) -> io::Result<Secrets> {
-        let Some(path) = self.find(entry::SECRETS) else { return Ok(Secrets::default()) };
-        let seal = std::env::var(SEAL).ok().and_then(|text| Seal::parse(&text));
-        let seal = seal.ok_or_else(|| io::Error::other("the seal of the secrets did not arrive"))?;
-        let mut sealed = Vec::new();
-        File::open(path)?.read_to_end(&mut sealed)?;
-        Ok(serde_json::from_slice(&seal.apply(&sealed))?)
-    }
 }
 
 /// Ray's job is there until it ends: it has no time limit, and who is told to stop was told so by somebody.
