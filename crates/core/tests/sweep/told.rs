@@ -157,7 +157,6 @@ fn a_race_fits_into_the_time_that_is_left() {
 }
 
 /// A population of three of which the last copies from the first.
-
 fn copying() -> (Sweep, Leg) {
     let kind = "trials = 3\nparallel = 3\nsampler = \"random\"\nstop = { scheduler = \"pbt\", every = 4 }";
     let mut sweep = Sweep::new(spec(kind)).unwrap();
