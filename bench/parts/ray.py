@@ -51,7 +51,7 @@ depot = "{self.folder}/depot"
         self.peer_env = {**os.environ, "RAY_AUTH_MODE": "disabled", "HOME": str(self.folder)}
         # The only processor is taken, so nothing starts, and only handing over is measured.
         body = {"entrypoint": "sleep 100000", "submission_id": "holds", "entrypoint_num_cpus": 1}
-        dashboard.ask("POST", "/api/jobs/", body)
+        wait_until("a node that takes jobs", lambda: takes(dashboard, body))
         wait_until("the first job to run", lambda: dashboard.ask("GET", "/api/jobs/holds")["status"] == "RUNNING")
 
     def yard(self, *words):
@@ -181,8 +181,13 @@ class Window:
             def log_message(self, *_):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_):
+                """A yard that leaves closes its connections."""
+
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.port = self.server.server_address[1]
 
     def __enter__(self):
@@ -223,6 +228,17 @@ def can_ask(dashboard):
     try:
         return dashboard.ask("GET", "/api/jobs/") == []
     except (OSError, ValueError, http.client.HTTPException, processes.Failed):
+        return False
+
+
+def takes(dashboard, body):
+    """A head that has just been started refuses for a while."""
+    try:
+        dashboard.ask("POST", "/api/jobs/", body)
+        return True
+    except processes.Failed as why:
+        if "No available agent" not in str(why):
+            raise
         return False
 
 

@@ -107,7 +107,7 @@ fn all_nodes_are_cleaned_of_what_nobody_needs(ray: &Ray, yard: &Yard) {
     assert_eq!(left, theirs, "what somebody else has stays");
     for (node, (_, blobs)) in (1..=2).zip(before) {
         let left = blobs_on(ray, node);
-        assert!(left < blobs && (left > 0) == !runs_on(ray, node).is_empty(), "node {node}: {left} of {blobs} blobs");
+        assert!(left < blobs && (left > 0) != runs_on(ray, node).is_empty(), "node {node}: {left} of {blobs} blobs");
     }
     let pulled = other.run(&["logs", "other-s1"]);
     assert_eq!(pulled.stdout, "of somebody else", "{pulled:?}");

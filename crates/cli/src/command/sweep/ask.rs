@@ -101,7 +101,7 @@ impl Extend {
     pub(super) fn run(self, context: &Context) -> Result<Exit, CommandError> {
         let Wanted { trials, time, gpu_hours } = self.more;
         let more = More { trials, time, gpu_hours };
-        let row = find_row(&context.ledger()?, &self.name)?;
+        let row = find_row(context, &context.ledger()?, &self.name)?;
         row.spec.extended(&more).map_err(|error| CommandError::new(Exit::Usage, error.to_string()))?;
         ask(context, &self.name, &SweepRequest::Extend(more))
     }
