@@ -67,8 +67,8 @@ impl Silent {
 /// As soon as one of them answers; else why not.
 pub(crate) fn any(clusters: &[Ray]) -> Result<(), RayError> {
     let (tell, heard) = channel();
-    for ray in clusters.iter().cloned() {
-        let tell = tell.clone();
+    for ray in clusters {
+        let (ray, tell) = (ray.clone(), tell.clone());
         std::thread::spawn(move || drop(tell.send(ray.version())));
     }
     drop(tell);
