@@ -29,6 +29,7 @@ fn batch() -> Batch {
         site: None,
         tie: None,
         provenance: Some(Provenance { commit: Some("ab".repeat(20)), dirty: Some(true), ..Provenance::default() }),
+        tie: None,
     }
 }
 

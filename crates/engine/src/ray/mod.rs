@@ -43,8 +43,8 @@ pub enum RayError {
     Token(String),
     #[error("Ray at {address} says something else than expected to `{question}`")]
     Nonsense { address: String, question: String },
-    #[error("{address} has not answered for {seconds} seconds")]
-    Silent { address: String, seconds: u64 },
+    #[error("it has not answered for {seconds} seconds")]
+    Silent { seconds: u64 },
     #[error("cannot put a package together")]
     Package(#[source] io::Error),
 }

@@ -53,10 +53,10 @@ impl Silent {
             self.since.remove(&index);
             answers.insert(index, answer);
         }
-        let answer = |(index, ray): &(usize, Ray)| {
+        let answer = |(index, _): &(usize, Ray)| {
             let answer = answers.remove(index).unwrap_or_else(|| {
                 self.since.entry(*index).or_insert_with(Clock::now);
-                Err(RayError::Silent { address: ray.address(), seconds: self.haste.as_secs() })
+                Err(RayError::Silent { seconds: self.haste.as_secs() })
             });
             (*index, answer)
         };
@@ -67,8 +67,8 @@ impl Silent {
 /// As soon as one of them answers; else why not.
 pub(crate) fn any(clusters: &[Ray]) -> Result<(), RayError> {
     let (tell, heard) = channel();
-    for ray in clusters.iter().cloned() {
-        let tell = tell.clone();
+    for ray in clusters {
+        let (ray, tell) = (ray.clone(), tell.clone());
         std::thread::spawn(move || drop(tell.send(ray.version())));
     }
     drop(tell);

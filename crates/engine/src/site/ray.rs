@@ -353,11 +353,11 @@ impl Site for RaySite {
         let run = asked.run;
         let choice = self.choice(&asked.place.parcel);
         let index = choice.as_ref().and_then(|choice| self.index(&choice.address)).unwrap_or(0);
-        if let Some(ray) = self.clusters.get(index)
-            && let Some(row) = ray.job(&self.name_of(asked))?
-            && row.status == JobStatus::Failed
-            && row.node.is_none()
-        {
+        let row = match self.clusters.get(index) {
+            Some(ray) => ray.job(&self.name_of(asked))?.filter(|row| row.status == JobStatus::Failed),
+            None => None,
+        };
+        if let Some(row) = row.as_ref().filter(|row| row.node.is_none()) {
             // No node ever had it. What Ray has given up can be sent again; what it could not prepare would fail again.
             return Ok(if row.was_given_up() { Fate::NeverStarted } else { lost(last_words(&row.message)) });
         }
@@ -378,7 +378,9 @@ impl Site for RaySite {
             }
         }
         if known.is_none() && !asked.begun {
-            return Ok(Fate::NeverStarted);
+            // What was to hold the places of a group, and could not, would fail again.
+            let failed = row.filter(|_| choice.as_ref().is_some_and(|choice| choice.gang));
+            return Ok(failed.map_or(Fate::NeverStarted, |row| lost(last_words(&row.message))));
         }
         Ok(lost("the node went down, and what it had is gone".to_owned()))
     }

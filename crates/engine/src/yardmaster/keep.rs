@@ -21,6 +21,9 @@ use crate::ledger::{Batch, Change, Ledger, LedgerError, OpenRun, Request};
 use crate::site::{Place, WANTS_SECRETS, is_secret_key};
 use crate::target::Handle;
 
+/// What goes to a site as one: a group that is kept there, or a batch.
+type Together = (Option<String>, i64);
+
 /// An open run and its batch.
 #[derive(Debug)]
 pub(super) struct Active {
@@ -237,7 +240,7 @@ impl Keep {
 
     /// Runs for sites go out in parcels of one submission each.
     fn pack(&mut self, now: Instant) {
-        let mut by_batch: BTreeMap<(Option<String>, i64), Vec<(i64, RunId)>> = BTreeMap::new();
+        let mut by_batch: BTreeMap<Together, Vec<(i64, RunId)>> = BTreeMap::new();
         for id in std::mem::take(&mut self.outgoing) {
             // It may have been cancelled since.
             if let Some(active) = self.runs.get(&id).filter(|active| active.open.run.state.attempt().is_none()) {
