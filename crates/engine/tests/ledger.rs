@@ -29,7 +29,6 @@ fn batch() -> Batch {
         site: None,
         tie: None,
         provenance: Some(Provenance { commit: Some("ab".repeat(20)), dirty: Some(true), ..Provenance::default() }),
-        tie: None,
     }
 }
 
