@@ -183,3 +183,30 @@ fn only_one_module_is_unsafe_and_only_one_prints() {
         }
     }
 }
+
+/// A test program that no part of `./test` runs would be green for ever.
+#[test]
+fn every_test_program_is_run() {
+    let script = std::fs::read_to_string(root().join("test")).unwrap();
+    let mut forgotten = Vec::new();
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        let folder = entry.unwrap().path();
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let package = if name == "cli" { "trainyard".to_owned() } else { format!("trainyard-{name}") };
+        let call = format!("-p {package}");
+        // What stands behind the package in each call, up to the call's end.
+        let calls: Vec<&str> =
+            script.split(&call).skip(1).map(|rest| rest.split([';', '\n']).next().unwrap().trim()).collect();
+        let is_run = |program: &str| {
+            calls.iter().any(|call| {
+                call.is_empty() || call.split("--test ").any(|word| word.split(' ').next() == Some(program))
+            })
+        };
+        let programs = std::fs::read_dir(folder.join("tests")).into_iter().flatten().map(|entry| entry.unwrap().path());
+        let programs =
+            programs.filter(|path| path.extension().is_some_and(|it| it == "rs") || path.join("main.rs").exists());
+        let programs = programs.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned());
+        forgotten.extend(programs.filter(|program| !is_run(program)).map(|program| format!("{package} {program}")));
+    }
+    assert!(forgotten.is_empty(), "no part of ./test runs {forgotten:?}");
+}
