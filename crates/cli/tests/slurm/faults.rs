@@ -195,7 +195,9 @@ fn open_folder() -> tempfile::TempDir {
 fn a_site_that_runs_out_of_space_gets_its_runs_when_there_is_some() {
     let folder = open_folder();
     let disk = SmallDisk::on(folder.path().join("disk"), 1024);
-    let site = Site::with_depot(Slurm::shared(), MARKING, "", Some(disk.0.join("depot")));
+    // One that comes up later sees the disk on its nodes.
+    let slurm = Slurm::start(Options { nodes: 1, ..Options::default() });
+    let site = Site::with_depot(&slurm, MARKING, "", Some(disk.0.join("depot")));
     let first = site.run(&["run", "mark", "--on", "euler"]);
     assert_eq!(first.exit, 0, "{first:?}");
     // The code is there, so the next run is recorded; but its parcel has no place.
@@ -210,8 +212,23 @@ fn a_site_that_runs_out_of_space_gets_its_runs_when_there_is_some() {
     assert!(listed.stdout.contains("No space left on device"), "{listed:?}");
     assert_eq!(site.show("later")["state"], "starting");
     assert_eq!(site.jobs_of("mark").len(), 1, "nothing was submitted");
+    drop(open);
     std::fs::remove_file(filler).expect("to make room");
     all_executed_once(&site, Duration::from_secs(120));
+}
+
+#[test]
+fn a_depot_that_the_nodes_do_not_see_ends_the_run() {
+    // Its nodes see nothing that is mounted after they came up; its login node does.
+    let slurm = Slurm::start(Options { nodes: 1, ..Options::default() });
+    let folder = open_folder();
+    let disk = SmallDisk::on(folder.path().join("disk"), 1024);
+    let site = Site::with_depot(&slurm, MARKING, "", Some(disk.0.join("depot")));
+    let ran = site.run(&["run", "mark", "--on", "euler", "--detach"]);
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    let ended = site.wait_for("mark", "failed");
+    assert!(ended["reason"].as_str().is_some_and(|why| why.contains("`yard target check`")), "{ended}");
+    assert!(site.live_jobs().is_empty(), "nothing is tried again and again");
 }
 
 #[test]

@@ -180,6 +180,14 @@ impl Keep {
                 let ending = Ending { outcome: Outcome::Stopped, lasted: Span(0), new_checkpoint: None };
                 (Event::Ended { attempt, ending }, "cancelled at the site".to_owned())
             }
+            // It had its turn: what kept its agent from beginning would do so again.
+            Fate::NeverStarted if matches!(over, Some(Over::Ended | Over::Failed { .. } | Over::OutOfMemory)) => {
+                let why =
+                    "the site ran the job, but its agent did not begin; `yard target check` finds out why".to_owned();
+                let ending = Ending { outcome: Outcome::Lost { why }, lasted: Span(0), new_checkpoint: None };
+                let what = format!("attempt {attempt}: {}", ending.outcome);
+                (Event::Ended { attempt, ending }, what)
+            }
             Fate::NeverStarted => {
                 (Event::NeverStarted { attempt }, "the site lost it before it began; sent again".to_owned())
             }
