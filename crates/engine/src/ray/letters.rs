@@ -18,6 +18,7 @@ use trainyard_core::plan::ray::{JobStatus, Need, Node, RuntimeEnv, Submission, p
 use trainyard_core::quote;
 
 use super::package::{agent_package, request_package, send_agent};
+use super::several::Silent;
 use super::{Ray, RayError};
 
 /// Ray's name of such a job begins so.
@@ -69,6 +70,7 @@ pub(crate) struct Letters {
     answer: Option<Reply>,
     pub(crate) limit: Duration,
     routes: HashMap<RunId, Route>,
+    silent: Silent,
     /// The one node that is asked, whatever is asked.
     fixed: Option<Route>,
     /// Where logs are brought to.
@@ -111,6 +113,7 @@ impl Letters {
             answer: None,
             limit,
             routes: HashMap::new(),
+            silent: Silent::default(),
             fixed: None,
             mirror,
             brought: HashMap::new(),
@@ -180,8 +183,9 @@ impl Letters {
     /// again when it is needed.
     fn learn(&mut self) -> Result<HashSet<RunId>, RayError> {
         let (mut trouble, mut waiting) = (None, HashSet::new());
-        for (cluster, ray) in self.clusters.iter().enumerate() {
-            match ray.jobs() {
+        let all: Vec<(usize, Ray)> = self.clusters.iter().cloned().enumerate().collect();
+        for (cluster, answer) in self.silent.ask(&all, Ray::jobs) {
+            match answer {
                 Ok(jobs) => {
                     for job in jobs {
                         let runs = job.metadata.get(RUNS).map(String::as_str).unwrap_or_default();
