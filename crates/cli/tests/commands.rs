@@ -158,6 +158,7 @@ fn ps_and_show_print_their_documented_shapes() {
       ],
       "exit_code": 0,
       "folder": "[folder: text]",
+      "group": null,
       "id": "[id: uuid v7]",
       "job": "ok",
       "metrics": {
