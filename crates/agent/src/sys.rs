@@ -12,6 +12,9 @@ use std::process::Command;
 pub(crate) use overlay::Overlay;
 use rustix::process::Pid;
 
+/// The real-time signals after it belong to the C library, or to nobody.
+const LAST_SIGNAL: i32 = 31;
+
 /// The child leads its own session, has no signal blocked or ignored, and dies with the agent: the kernel sends
 /// SIGKILL when the agent's thread ends. With an overlay, it and all it starts see that over the working folder.
 pub(crate) fn detach(command: &mut Command, overlay: Option<Overlay>) {
@@ -22,7 +25,7 @@ pub(crate) fn detach(command: &mut Command, overlay: Option<Overlay>) {
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);
             libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
-            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            heed_all();
             rustix::process::setsid()?;
             if let Some(overlay) = &overlay {
                 overlay.enter()?;
@@ -35,6 +38,18 @@ pub(crate) fn detach(command: &mut Command, overlay: Option<Overlay>) {
             }
             Ok(())
         });
+    }
+}
+
+/// Whoever started yard may have ignored signals (`nohup`, shells without job control), and that is handed on; our own Rust
+/// ignores SIGPIPE.
+///
+/// # Safety
+/// For a process that is about to become another program.
+unsafe fn heed_all() {
+    for signal in 1..=LAST_SIGNAL {
+        // SAFETY: of the two that cannot be changed the kernel refuses to.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
 

@@ -10,11 +10,13 @@ use trainyard_core::spec::{RaySpec, SecretRef};
 use trainyard_engine::ray::Ray as Client;
 
 use crate::forwarder::Forwarder;
-use crate::waiting::within;
+use crate::waiting::patiently;
 use crate::{ports, processes};
 
 /// Twenty seconds on a quiet machine.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(120);
+/// `ray start` gives up by itself after 30 seconds, which on a busy machine is too early, and cannot be told to wait.
+const STARTS: u32 = 3;
 
 /// What a node besides the head has.
 #[derive(Debug, Clone, Copy)]
@@ -176,11 +178,21 @@ impl Ray {
     /// # Panics
     /// When it does not come up.
     pub fn resume(&mut self) {
+        for _ in 0..STARTS {
+            if self.come_up().is_some() {
+                return;
+            }
+            end(&mut self.head);
+        }
+        panic!("a Ray cluster has not come up {STARTS} times: {:?}", self.folder.path());
+    }
+
+    fn come_up(&mut self) -> Option<()> {
         if self.head.is_none() {
             self.nodes.iter_mut().for_each(end);
             self.head = Some(self.launch(0));
             let client = self.client();
-            within(PATIENCE, "the head of a Ray cluster", || client.version().ok());
+            patiently(PATIENCE, || client.version().ok())?;
         }
         for number in 1..=self.sizes.len() {
             if self.nodes.get(number - 1).is_none_or(Option::is_none) {
@@ -192,10 +204,7 @@ impl Ray {
             }
         }
         let (client, wanted) = (self.client(), self.sizes.len() + 1);
-        within(PATIENCE, "the nodes of a Ray cluster", || {
-            let nodes: Vec<Node> = client.nodes().ok()?;
-            (nodes.len() == wanted).then_some(())
-        });
+        patiently(PATIENCE, || client.nodes().ok().filter(|nodes: &Vec<Node>| nodes.len() == wanted)).map(drop)
     }
 
     fn launch(&self, number: usize) -> Child {

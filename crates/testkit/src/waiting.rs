@@ -15,13 +15,18 @@ pub fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
 
 /// # Panics
 /// When there is no answer in time.
-pub fn within<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub fn within<T>(limit: Duration, what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    patiently(limit, ask).unwrap_or_else(|| panic!("waited {limit:?} in vain for {what}"))
+}
+
+/// None when there is no answer in time.
+pub fn patiently<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     let until = Instant::now() + limit;
     loop {
-        if let Some(answer) = ask() {
+        let answer = ask();
+        if answer.is_some() || Instant::now() >= until {
             return answer;
         }
-        assert!(Instant::now() < until, "waited {limit:?} in vain for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
