@@ -4,6 +4,7 @@ use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
+use trainyard_agent::pipe::message::PROTOCOL;
 use trainyard_engine::host::{Host, SshHost};
 use trainyard_engine::pipe::{Pipe, PipeError};
 use trainyard_engine::transfer::{Pulled, TransferError, pull};
@@ -111,7 +112,7 @@ import json, re, struct, sys
 marker = re.search(r'--marker (yard-\w+)', sys.argv[-1]).group(1)
 out = sys.stdout.buffer
 def frame(tag, data): out.write(struct.pack('<BI', tag, len(data)) + data); out.flush()
-out.write(f'\n{marker} {{"protocol":1,"version":"0","depot":"/d"}}\n'.encode()); out.flush()
+out.write(f'\n{marker} {{"protocol":PROTOCOL,"version":"0","depot":"/d"}}\n'.encode()); out.flush()
 def entry(path, kind): return {"path": path, "kind": kind, "size": 3, "mode": 0o644, "modified": 1}
 TREE = [entry("../out", "file"), entry("/tmp/yard-out", "file"), entry("a/../../out", "folder"), entry(".", "file"),
         entry("way", {"link": {"to": sys.argv[1]}}), entry("way/in", "file"), entry("fine", "file")]
@@ -142,7 +143,7 @@ fn a_hostile_site_writes_nothing_outside() {
     let outside = root.path().join("outside");
     std::fs::create_dir(&outside).unwrap();
     let program = root.path().join("liar");
-    std::fs::write(&program, LIAR).unwrap();
+    std::fs::write(&program, LIAR.replace("PROTOCOL", &PROTOCOL.to_string())).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let words = [program.to_str().unwrap().to_owned(), outside.to_str().unwrap().to_owned()];
     let host = Host::Ssh(SshHost::new("liar", &words, &root.path().join("c")).unwrap());
