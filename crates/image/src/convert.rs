@@ -12,6 +12,7 @@ use tempfile::NamedTempFile;
 use crate::chunk::{self, Chunk};
 use crate::dress::{apptainer, enroot};
 use crate::error::{Error, Result};
+use crate::fingerprint::Prints;
 use crate::flatten::{Flattener, Found};
 use crate::image::Image;
 use crate::progress::Progress;
@@ -47,9 +48,12 @@ pub struct Options {
     pub most_bytes: u64,
 }
 
+/// One thread reads and checks a layer, and has no work for more; and each has its share of the memory.
+const MOST_THREADS: usize = 32;
+
 impl Default for Options {
     fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
         let (format, codec) = (Format::default(), Codec::default());
         Self { format, codec, threads, reuse: Vec::new(), most_bytes: 4 << 40 }
     }
@@ -70,8 +74,8 @@ pub struct Converted {
     pub chunks: Vec<Chunk>,
 }
 
-/// Increased whenever the same image becomes other bytes.
-const VERSION: u32 = 1;
+/// Increased whenever the same image becomes other bytes, or its index has another form.
+const VERSION: u32 = 2;
 
 impl Options {
     /// Names the output before it is made: the same image converted in the same way. Nothing for a plain folder, which nobody has
@@ -120,7 +124,8 @@ impl Job<'_> {
         let file = temporary.reopen().map_err(failed)?;
         let stretches = save(self.image, source, &file, self.output, self.progress)?;
         let (files, bytes) = (self.image.layers.len() as u64, stretches.iter().map(|one| u64::from(one.length)).sum());
-        let published = Published { path: self.output, codec: Codec::None, file: &file, stretches: &stretches };
+        let prints = Prints::new().map_err(failed)?;
+        let published = Published { path: self.output, codec: Codec::None, prints, file: &file, stretches: &stretches };
         let made = published.publish(temporary).map_err(failed)?;
         Ok(Converted { files, bytes, ..made })
     }
@@ -129,7 +134,8 @@ impl Job<'_> {
         let Self { image, options, .. } = self;
         let base = if options.format == Format::Sif { sif::PARTITION } else { 0 };
         let file = temporary.reopen().map_err(|error| failed(self.output, error))?;
-        let reuse = Arc::new(Reuse::new(&options.reuse, &options.codec.word()));
+        let reuse = Reuse::new(&options.reuse, &options.codec.word()).map_err(|error| failed(self.output, error))?;
+        let reuse = Arc::new(reuse);
         let mut contents = Contents::new(file, base, options.codec, options.threads.max(1), &reuse);
         let about = about(image);
         let dress = |tree: &mut Tree| match options.format {
@@ -139,7 +145,8 @@ impl Job<'_> {
         let flat = Flattener::new(image, options.most_bytes, self.progress).run(source, &mut contents, &dress);
         let written = contents.finish().map_err(|error| failed(self.output, error))?;
         let (tree, found) = flat?;
-        let output = Output { image, options, path: self.output, tree: &tree, written: &written, base };
+        let prints = *reuse.prints();
+        let output = Output { image, options, path: self.output, tree: &tree, written: &written, prints, base };
         output.finish(&found, &about, temporary)
     }
 }
@@ -155,6 +162,7 @@ struct Output<'a> {
     path: &'a Path,
     tree: &'a Tree,
     written: &'a Written,
+    prints: Prints,
     base: u64,
 }
 
@@ -170,7 +178,8 @@ impl Output<'_> {
             self.written.file.write_all_at(&self.sif_head(about, size), 0).map_err(failed)?;
         }
         let Written { file, stretches, reused, .. } = self.written;
-        let published = Published { path: self.path, codec: self.options.codec, file, stretches };
+        let (codec, prints) = (self.options.codec, self.prints);
+        let published = Published { path: self.path, codec, prints, file, stretches };
         let made = published.publish(temporary).map_err(failed)?;
         let (files, bytes) = self.tree.files();
         Ok(Converted { files, bytes, reused: *reused, ..made })
@@ -191,6 +200,7 @@ impl Output<'_> {
 struct Published<'a> {
     path: &'a Path,
     codec: Codec,
+    prints: Prints,
     file: &'a File,
     stretches: &'a [Stretch],
 }
@@ -200,13 +210,13 @@ impl Published<'_> {
     fn publish(&self, temporary: NamedTempFile) -> io::Result<Converted> {
         let file = self.file;
         file.sync_data()?;
-        let index = Index { codec: self.codec.word(), stretches: self.stretches.to_vec() };
+        let (codec, prints) = (self.codec.word(), self.prints);
+        let index = Index { codec, prints, stretches: self.stretches.to_vec() };
         let folder = temporary.path().parent().unwrap_or(Path::new("."));
         let beside = tempfile::Builder::new().prefix(".yard-image-").tempfile_in(folder)?;
         beside.as_file().write_all_at(&index.encode(), 0)?;
         let chunks = chunk::of(file, &index)?;
         readable(&temporary)?;
-        readable(&beside)?;
         let size = file.metadata()?.len();
         beside.persist(index_path(self.path))?;
         temporary.persist(self.path)?;
@@ -215,7 +225,7 @@ impl Published<'_> {
     }
 }
 
-/// Temporary files are for their owner only.
+/// Temporary files are for their owner only, as the index stays: there is a key in it.
 fn readable(file: &NamedTempFile) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))

@@ -13,7 +13,7 @@ use crate::digest::Digest;
 use crate::error::{Error, Reading, Result};
 use crate::image::Layer;
 use crate::range::Skip;
-use crate::shared::Shared;
+use crate::shared::{Buffers, Shared};
 
 /// So large that few blocks of files lie in two of them.
 const CHUNK: usize = 1 << 20;
@@ -144,23 +144,17 @@ impl Skip for Flow {
 fn produce(raw: Raw, chunks: &SyncSender<io::Result<Shared>>) -> io::Result<Option<Digests>> {
     let mut decoder = Decoder::new(raw)?;
     let mut hashing = Hashing::new(&decoder);
-    let mut buffers: Vec<Arc<Vec<u8>>> = Vec::new();
+    let mut buffers = Buffers::new(CHUNK);
     loop {
-        let spare = buffers.iter_mut().position(|buffer| Arc::get_mut(buffer).is_some());
-        let spare = spare.unwrap_or_else(|| {
-            buffers.push(Arc::new(vec![0; CHUNK]));
-            buffers.len() - 1
-        });
-        // Nobody else has this one.
-        let Some(buffer) = Arc::get_mut(&mut buffers[spare]) else { return Ok(None) };
-        let length = fill(decoder.input(), buffer, &mut hashing)?;
+        let mut buffer = buffers.take();
+        let length = fill(decoder.input(), &mut buffer, &mut hashing)?;
         if length == 0 {
             let stored = decoder.finish();
             return Ok(hashing
                 .finish()
                 .map(|plain| Digests { stored: stored.unwrap_or_else(|| plain.clone()), plain }));
         }
-        let chunk = Shared::new(&buffers[spare], length);
+        let chunk = buffers.lend(buffer, length);
         if !hashing.chunk(&chunk) || chunks.send(Ok(chunk)).is_err() {
             return Ok(None);
         }

@@ -12,6 +12,7 @@ mod digest;
 mod dress;
 mod entry;
 mod error;
+mod fingerprint;
 mod flatten;
 mod image;
 mod layer;

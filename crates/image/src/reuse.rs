@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Reading, Result};
+use crate::fingerprint::{KEPT, Print, Prints};
 
-const MAGIC: &[u8; 8] = b"YARDIDX1";
-/// Of one block in the file: two hashes, offset, length, and whether it is compressed.
+const MAGIC: &[u8; 8] = b"YARDIDX2";
+/// Of one block in the file: fingerprint and hash, offset, length, and whether it is compressed.
 const RECORD: usize = 32 + 32 + 8 + 4 + 4;
 /// No image has more blocks; a damaged index is not to fill the memory.
 const MOST_BYTES: u64 = 1 << 30;
@@ -24,7 +25,9 @@ const LARGEST_BLOCK: usize = 1 << 20;
 /// A stored block's place in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    pub(crate) plain: [u8; 32],
+    /// Before it was compressed.
+    pub(crate) plain: Print,
+    /// BLAKE3 of what is stored.
     pub(crate) stored: [u8; 32],
     pub(crate) offset: u64,
     pub(crate) length: u32,
@@ -39,9 +42,10 @@ pub fn index_path(image: &Path) -> PathBuf {
 }
 
 /// Blocks of earlier images, by what they are before compression.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reuse {
-    known: HashMap<[u8; 32], Place>,
+    prints: Prints,
+    known: HashMap<Print, Place>,
 }
 
 #[derive(Debug, Clone)]
@@ -51,27 +55,34 @@ struct Place {
 }
 
 impl Reuse {
-    /// From earlier images. One that is gone, damaged or compressed in another way helps nobody, and hurts nobody.
-    pub(crate) fn new(images: &[PathBuf], codec: &str) -> Self {
-        let mut known = HashMap::new();
+    /// From earlier images. One that is gone, damaged or compressed in another way helps nobody, and hurts nobody. The first one's
+    /// key is taken on, so that in the end all images of a folder have the same.
+    pub(crate) fn new(images: &[PathBuf], codec: &str) -> io::Result<Self> {
+        let (mut known, mut prints) = (HashMap::new(), None);
         for image in images {
             let Ok(index) = Index::read(image) else { continue };
             let Ok(file) = File::open(image) else { continue };
             let file = Arc::new(file);
-            if index.codec == codec {
+            if index.codec == codec && *prints.get_or_insert(index.prints) == index.prints {
                 let place = |stretch: Stretch| (stretch.plain, Place { file: Arc::clone(&file), stretch });
                 known.extend(index.stretches.into_iter().map(place));
             }
         }
-        Self { known }
+        let prints = prints.map_or_else(Prints::new, Ok)?;
+        Ok(Self { prints, known })
     }
 
-    /// A block's stored bytes and whether they are compressed, if an earlier image has it, and has it still.
-    pub(crate) fn find(&self, plain: &[u8; 32]) -> Option<(Vec<u8>, Stretch)> {
+    /// What takes the fingerprints that are found here.
+    pub(crate) fn prints(&self) -> &Prints {
+        &self.prints
+    }
+
+    /// Puts a block's stored bytes at the beginning of `room`, if an earlier image has it, and has it still.
+    pub(crate) fn find(&self, plain: &Print, room: &mut [u8]) -> Option<Stretch> {
         let Place { file, stretch } = self.known.get(plain)?;
-        let mut bytes = vec![0; stretch.length as usize];
-        file.read_exact_at(&mut bytes, stretch.offset).ok()?;
-        (*blake3::hash(&bytes).as_bytes() == stretch.stored).then_some((bytes, *stretch))
+        let bytes = room.get_mut(..stretch.length as usize)?;
+        file.read_exact_at(bytes, stretch.offset).ok()?;
+        (*blake3::hash(bytes).as_bytes() == stretch.stored).then_some(*stretch)
     }
 }
 
@@ -79,6 +90,7 @@ impl Reuse {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Index {
     pub(crate) codec: String,
+    pub(crate) prints: Prints,
     pub(crate) stretches: Vec<Stretch>,
 }
 
@@ -87,6 +99,7 @@ impl Index {
         let mut bytes = MAGIC.to_vec();
         bytes.push(u8::try_from(self.codec.len()).unwrap_or_default());
         bytes.extend(self.codec.as_bytes());
+        bytes.extend(self.prints.keep());
         for stretch in &self.stretches {
             bytes.extend(stretch.plain);
             bytes.extend(stretch.stored);
@@ -115,10 +128,11 @@ impl Index {
             return None;
         }
         let (length, rest) = body.strip_prefix(MAGIC)?.split_first()?;
-        let (codec, records) = rest.split_at_checked(usize::from(*length))?;
+        let (codec, rest) = rest.split_at_checked(usize::from(*length))?;
+        let (prints, records) = rest.split_first_chunk::<KEPT>()?;
         let codec = String::from_utf8(codec.to_vec()).ok()?;
         let stretches: Option<Vec<Stretch>> = records.chunks(RECORD).map(record).collect();
-        Some(Self { codec, stretches: stretches? })
+        Some(Self { codec, prints: Prints::read(prints), stretches: stretches? })
     }
 }
 

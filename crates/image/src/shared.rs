@@ -1,4 +1,4 @@
-//! Bytes that were read once and are looked at by several threads, where they lie.
+//! Bytes that were written once and are looked at by several threads, where they lie.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -11,11 +11,6 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The first `length` bytes; there must be as many.
-    pub(crate) fn new(buffer: &Arc<Vec<u8>>, length: usize) -> Self {
-        Self { buffer: Arc::clone(buffer), range: 0..length }
-    }
-
     /// The first `count` bytes or as many as there are, which are taken off from this.
     pub(crate) fn take(&mut self, count: usize) -> Self {
         let cut = self.range.start + count.min(self.len());
@@ -35,6 +30,33 @@ impl Deref for Shared {
 
     fn deref(&self) -> &[u8] {
         &self.buffer[self.range.clone()]
+    }
+}
+
+/// Buffers of one size, lent out by their owner.
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    size: usize,
+    lent: Vec<Arc<Vec<u8>>>,
+}
+
+impl Buffers {
+    pub(crate) fn new(size: usize) -> Self {
+        Self { size, lent: Vec::new() }
+    }
+
+    /// One that nobody has a part of any more, with anything in it.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        let back = self.lent.iter().position(|buffer| Arc::strong_count(buffer) == 1);
+        let back = back.and_then(|at| Arc::into_inner(self.lent.swap_remove(at)));
+        back.unwrap_or_else(|| vec![0; self.size])
+    }
+
+    /// Lends out its first `length` bytes; there must be as many.
+    pub(crate) fn lend(&mut self, buffer: Vec<u8>, length: usize) -> Shared {
+        let buffer = Arc::new(buffer);
+        self.lent.push(Arc::clone(&buffer));
+        Shared { buffer, range: 0..length }
     }
 }
 

@@ -185,6 +185,16 @@ fn a_damaged_earlier_image_does_no_harm() {
     assert_eq!(converted.reused, 0);
 }
 
+/// There is a key in it, and who knows it could make an image that passes for another.
+#[test]
+fn an_index_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = tempfile::tempdir().unwrap();
+    let (output, _) = mixed().convert(place.path(), &Options::default()).unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&output), mode(&index_path(&output))), (0o644, 0o600));
+}
+
 #[test]
 fn a_folder_is_an_image() {
     let place = tempfile::tempdir().unwrap();

@@ -135,7 +135,7 @@ fn damage_is_seen() {
     let error = fails(&write(place, "cut.tar", &good[..good.len() / 2]));
     assert!(error.contains("cut off"), "{error}");
     let error = fails(&write(place, "text.tar", b"hello"));
-    assert!(error.contains("ends in its first header") || error.contains("no tar"), "{error}");
+    assert!(error.contains("is no tar"), "{error}");
     let error = fails(&write(place, "other.tar", &tar(&[file("x", "y")])));
     assert!(error.contains("index.json") && error.contains("is it an image"), "{error}");
     for (name, json) in [("[]", "[]"), ("{", "{"), ("[{}]", "[{}]"), ("[{\"Config\":\"../../x\"}]", "..")] {

@@ -55,6 +55,11 @@ impl Codec {
     }
 }
 
+/// What compressing so many bytes may need, with whichever codec. With less, it would not always come to the same end.
+pub(crate) const fn room(length: usize) -> usize {
+    length + length / 64 + 512
+}
+
 /// One thread's state of a [`Codec`].
 pub(crate) struct Compressor {
     kind: Kind,
@@ -70,18 +75,22 @@ enum Kind {
 impl Compressor {
     /// The compressed bytes, if they are fewer.
     pub(crate) fn compress(&mut self, block: &[u8]) -> Option<&[u8]> {
-        let packed = &mut self.packed;
+        let mut packed = std::mem::take(&mut self.packed);
+        if packed.len() < room(block.len()) {
+            packed.resize(room(block.len()), 0);
+        }
+        let length = self.compress_into(block, &mut packed);
+        self.packed = packed;
+        length.map(|length| &self.packed[..length])
+    }
+
+    /// The same at the beginning of `packed`, where there must be [`room`] for them; tells their number.
+    pub(crate) fn compress_into(&mut self, block: &[u8], packed: &mut [u8]) -> Option<usize> {
         let length = match &mut self.kind {
-            Kind::Zstd(zstd) => {
-                packed.resize(zstd::zstd_safe::compress_bound(block.len()), 0);
-                zstd.compress_to_buffer(block, packed.as_mut_slice()).ok()
-            }
-            Kind::Gzip(gzip) => {
-                packed.resize(gzip.zlib_compress_bound(block.len()), 0);
-                gzip.zlib_compress(block, packed).ok()
-            }
+            Kind::Zstd(zstd) => zstd.compress_to_buffer(block, packed).ok(),
+            Kind::Gzip(gzip) => gzip.zlib_compress(block, packed).ok(),
             Kind::None => None,
         };
-        length.filter(|length| *length < block.len()).map(|length| &packed[..length])
+        length.filter(|length| *length < block.len())
     }
 }

@@ -8,10 +8,11 @@ use std::thread::JoinHandle;
 
 use crate::entry::{Entries, Piece};
 use crate::error::Result;
+use crate::fingerprint::{List, Print, Prints};
 use crate::reuse::{Reuse, Stretch};
 use crate::shared::Block;
 use crate::squashfs::growing::Growing;
-use crate::squashfs::pool::{Event, Gone, Input, Output, Purpose, Stored, pool};
+use crate::squashfs::pool::{Event, Gone, Input, Output, Plain, Stored, pool};
 use crate::squashfs::{BLOCK, Codec, SUPERBLOCK};
 
 /// In a block's length: it is stored as it is.
@@ -23,7 +24,7 @@ const CUT_FROM: usize = BLOCK / 2;
 /// as before, and so stay the same.
 const CUT_ONE_IN: u64 = 16;
 
-/// Enough of a hash to tell files apart.
+/// Enough of a fingerprint to tell files apart.
 type Short = [u8; 16];
 
 /// Where a file's contents are.
@@ -76,9 +77,10 @@ struct Begun {
 pub(crate) struct Contents {
     input: Input,
     writer: JoinHandle<io::Result<Written>>,
+    prints: Prints,
     fragment: Vec<u8>,
     /// Of the files in it.
-    hashes: blake3::Hasher,
+    listed: List,
     fragments: u32,
     large: u32,
     small: HashMap<Short, ContentId>,
@@ -88,9 +90,10 @@ impl Contents {
     /// Writes to `file` from `base` on, where the superblock will be.
     pub(crate) fn new(file: File, base: u64, codec: Codec, threads: usize, reuse: &Arc<Reuse>) -> Self {
         let (input, output) = pool(codec, threads, reuse);
-        let writer = std::thread::spawn(move || Writer::new(file, base)?.run(output));
-        let (fragment, hashes) = (Vec::with_capacity(BLOCK), blake3::Hasher::new());
-        Self { input, writer, fragment, hashes, fragments: 0, large: 0, small: HashMap::new() }
+        let prints = *reuse.prints();
+        let writer = std::thread::spawn(move || Writer::new(file, base, prints)?.run(output));
+        let (fragment, listed) = (Vec::with_capacity(BLOCK), prints.list());
+        Self { input, writer, prints, fragment, listed, fragments: 0, large: 0, small: HashMap::new() }
     }
 
     /// The contents of the entry that `entries` is at. Fails also when the output cannot be written; [`Contents::finish`] knows
@@ -128,16 +131,15 @@ impl Contents {
             }
         }
         self.fragment.resize(offset + size, 0);
-        let whole = blake3::hash(&self.fragment[offset..]);
-        let hash = short(&whole);
-        if let Some(known) = self.small.get(&hash) {
+        let print = self.prints.of(&self.fragment[offset..]);
+        if let Some(known) = self.small.get(&short(&print)) {
             self.fragment.truncate(offset);
             return Ok(*known);
         }
         let number = |value: usize| u32::try_from(value).unwrap_or_default();
         let id = ContentId::Small { fragment: self.fragments, offset: number(offset), size: number(size) };
-        self.small.insert(hash, id);
-        self.hashes.update(whole.as_bytes());
+        self.small.insert(short(&print), id);
+        self.listed.add(&print);
         Ok(id)
     }
 
@@ -150,7 +152,7 @@ impl Contents {
             begun.block.truncate(begun.filled);
             self.block(Block::Own(begun.block))?;
         }
-        self.input.tell(Event::End(size))?;
+        self.input.add(Event::End(size))?;
         self.large += 1;
         Ok(ContentId::Large(self.large - 1))
     }
@@ -165,7 +167,7 @@ impl Contents {
         while left > after {
             let whole = (left - after) / BLOCK as u64;
             if is_hole && begun.filled == 0 && whole > 0 {
-                self.input.tell(Event::Hole(whole))?;
+                self.input.add(Event::Hole(whole))?;
                 left -= whole * BLOCK as u64;
                 continue;
             }
@@ -198,9 +200,9 @@ impl Contents {
 
     fn block(&mut self, block: Block) -> Result<(), Gone> {
         if *block == ZEROS {
-            return self.input.tell(Event::Hole(1));
+            return self.input.add(Event::Hole(1));
         }
-        self.input.compress(Purpose::Block, block, None)
+        self.input.add(Event::Block(Plain { block, print: None }))
     }
 
     /// What comes next shares no fragment with what came before.
@@ -212,23 +214,22 @@ impl Contents {
         empty.clear();
         let full = std::mem::replace(&mut self.fragment, empty);
         self.fragments += 1;
-        let plain = *self.hashes.finalize().as_bytes();
-        self.hashes.reset();
-        self.input.compress(Purpose::Fragment, Block::Own(full), Some(plain))
+        let print = Some(std::mem::replace(&mut self.listed, self.prints.list()).finish());
+        self.input.add(Event::Fragment(Plain { block: Block::Own(full), print }))
     }
 
     /// Waits until all is in the output.
     pub(crate) fn finish(mut self) -> io::Result<Written> {
         // If nobody takes it, the writer has something to say.
-        let _ = self.border();
+        let _ = self.border().and_then(|()| self.input.send());
         drop(self.input);
         self.writer.join().unwrap_or_else(|_| Err(io::Error::other("the thread that writes has broken off")))
     }
 }
 
-fn short(hash: &blake3::Hash) -> Short {
+fn short(print: &Print) -> Short {
     let mut short = Short::default();
-    short.copy_from_slice(&hash.as_bytes()[..16]);
+    short.copy_from_slice(&print[..16]);
     short
 }
 
@@ -251,12 +252,13 @@ struct Writer {
     blocks: Vec<u32>,
     start: u64,
     sparse: u64,
-    hasher: blake3::Hasher,
+    listed: List,
+    prints: Prints,
     known: HashMap<Short, Content>,
 }
 
 impl Writer {
-    fn new(file: File, base: u64) -> io::Result<Self> {
+    fn new(file: File, base: u64, prints: Prints) -> io::Result<Self> {
         let start = base + SUPERBLOCK;
         Ok(Self {
             file: Growing::new(file, start)?,
@@ -268,17 +270,18 @@ impl Writer {
             blocks: Vec::new(),
             start,
             sparse: 0,
-            hasher: blake3::Hasher::new(),
+            listed: prints.list(),
+            prints,
             known: HashMap::new(),
         })
     }
 
     fn run(mut self, output: Output) -> io::Result<Written> {
-        for event in output {
+        for event in output.flatten() {
             match event {
                 Event::Block(block) => {
-                    self.hasher.update(&(self.blocks.len() as u64).to_le_bytes());
-                    self.hasher.update(&block.plain);
+                    self.listed.add_number(self.blocks.len() as u64);
+                    self.listed.add(&block.plain);
                     let length = self.store(block)?;
                     self.blocks.push(length);
                 }
@@ -312,19 +315,18 @@ impl Writer {
 
     /// A file that is there already is taken back.
     fn end(&mut self, size: u64) -> io::Result<()> {
-        self.hasher.update(&size.to_le_bytes());
-        let hash = short(&self.hasher.finalize());
-        self.hasher.reset();
+        self.listed.add_number(size);
+        let print = short(&std::mem::replace(&mut self.listed, self.prints.list()).finish());
         let blocks = std::mem::take(&mut self.blocks);
         let (start, sparse) = (self.start - self.base, std::mem::take(&mut self.sparse));
-        let content = if let Some(known) = self.known.get(&hash) {
+        let content = if let Some(known) = self.known.get(&print) {
             let stored = blocks.iter().filter(|length| **length != 0).count();
             self.stretches.truncate(self.stretches.len() - stored);
             self.file.back_to(self.start)?;
             known.clone()
         } else {
             let content = Content { size, start, blocks: blocks.into(), sparse };
-            self.known.insert(hash, content.clone());
+            self.known.insert(print, content.clone());
             content
         };
         self.start = self.file.end();

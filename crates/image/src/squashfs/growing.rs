@@ -5,6 +5,8 @@ use std::io::{self, IoSlice};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use crate::shared::Shared;
+
 /// Written at once.
 const PIECE: usize = 1 << 20;
 /// Between two looks at whether the disk has time.
@@ -13,7 +15,7 @@ const SYNC_EVERY: u64 = 32 << 20;
 /// A file to whose end blocks are added.
 pub(crate) struct Growing {
     file: File,
-    waiting: Vec<Vec<u8>>,
+    waiting: Vec<Shared>,
     bytes: usize,
     /// Where the first of them goes.
     start: u64,
@@ -37,7 +39,7 @@ impl Growing {
         self.start + self.bytes as u64
     }
 
-    pub(crate) fn add(&mut self, block: Vec<u8>) -> io::Result<()> {
+    pub(crate) fn add(&mut self, block: Shared) -> io::Result<()> {
         self.bytes += block.len();
         self.waiting.push(block);
         if self.bytes < PIECE {

@@ -1,47 +1,58 @@
 //! Blocks are compressed by many threads and come out in the order in which they went in.
+//!
+//! They go in batches: to wake a thread up costs as much as it takes to compress some kilobytes.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Error;
+use crate::fingerprint::Print;
 use crate::reuse::Reuse;
-use crate::shared::Block;
+use crate::shared::{Block, Buffers, Shared};
+use crate::squashfs::codec::{Compressor, room};
 use crate::squashfs::{BLOCK, Codec};
 
-/// A block as it will be stored.
-pub(crate) struct Stored {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) is_packed: bool,
-    /// Of the block before it was compressed (BLAKE3, or what somebody knew it by) and after (BLAKE3).
-    pub(crate) plain: [u8; 32],
-    pub(crate) stored: [u8; 32],
-    /// It was compressed before.
-    pub(crate) is_reused: bool,
-}
+/// A batch is complete when its blocks have so many bytes,
+const BATCH: usize = 1 << 20;
+/// or when so much happened in it.
+const MOST_EVENTS: usize = 1024;
+/// For what becomes of a batch: before its last block, it has less than [`BATCH`].
+const PACKED: usize = BATCH + room(BLOCK);
 
-/// What happens to the output, in order.
-pub(crate) enum Event {
+/// What happens to the output, in order. `T` is a block on its way in or out.
+pub(crate) enum Event<T> {
     /// A block of the file that is being written.
-    Block(Stored),
+    Block(T),
     /// Blocks of zeros in it.
     Hole(u64),
     /// It is complete, with so many bytes.
     End(u64),
     /// A block of small files.
-    Fragment(Stored),
+    Fragment(T),
 }
 
-#[derive(Clone, Copy)]
-pub(crate) enum Purpose {
-    Block,
-    Fragment,
+/// A block as it comes.
+pub(crate) struct Plain {
+    pub(crate) block: Block,
+    /// Of a list of what is in the block, from whoever has that at hand.
+    pub(crate) print: Option<Print>,
 }
 
-struct Job {
+/// A block as it will be stored.
+pub(crate) struct Stored {
+    pub(crate) bytes: Shared,
+    pub(crate) is_packed: bool,
+    /// Of the block before it was compressed.
+    pub(crate) plain: Print,
+    /// BLAKE3 of `bytes`.
+    pub(crate) stored: [u8; 32],
+    /// It was compressed before.
+    pub(crate) is_reused: bool,
+}
+
+struct Batch<T> {
     number: u64,
-    purpose: Purpose,
-    block: Block,
-    plain: Option<[u8; 32]>,
+    events: Vec<Event<T>>,
 }
 
 /// Nobody takes what is given: the writer has ended, and knows why.
@@ -55,75 +66,124 @@ impl From<Gone> for Error {
 
 /// The end where blocks go in.
 pub(crate) struct Input {
-    jobs: SyncSender<Job>,
-    events: Sender<(u64, Event)>,
-    /// One in it for each event that has not come out.
+    batches: SyncSender<Batch<Plain>>,
+    /// One in it for each batch that has not come out.
     waiting: SyncSender<()>,
     empty: Receiver<Vec<u8>>,
+    events: Vec<Event<Plain>>,
+    bytes: usize,
     next: u64,
 }
 
 /// The end where they come out.
 pub(crate) struct Output {
-    events: Receiver<(u64, Event)>,
+    batches: Receiver<Batch<Stored>>,
     waiting: Receiver<()>,
-    early: std::collections::HashMap<u64, Event>,
+    early: std::collections::HashMap<u64, Vec<Event<Stored>>>,
     next: u64,
 }
 
 /// Starts `threads` threads, which end when either end is dropped.
 pub(crate) fn pool(codec: Codec, threads: usize, reuse: &Arc<Reuse>) -> (Input, Output) {
-    let window = 32 + 8 * threads;
-    let (jobs, taken) = sync_channel::<Job>(window);
-    let (events, come) = channel();
-    let (waiting, left) = sync_channel(window);
+    // Few that wait to be compressed, so that they are still near the processor; many that wait for the disk.
+    let (batches, taken) = sync_channel(threads);
+    let (waiting, left) = sync_channel(32 + 2 * threads);
+    let (done, come) = channel();
     let (empty_out, empty) = channel();
     let taken = Arc::new(Mutex::new(taken));
     for _ in 0..threads {
-        let (taken, events, empty, reuse) = (Arc::clone(&taken), events.clone(), empty_out.clone(), Arc::clone(reuse));
-        std::thread::spawn(move || work(codec, &taken, &events, &empty, &reuse));
+        let (compressor, buffers) = (codec.compressor(), Buffers::new(PACKED));
+        let (empty, reuse) = (empty_out.clone(), Arc::clone(reuse));
+        let worker = Worker { compressor, buffers, empty, reuse };
+        let (taken, done) = (Arc::clone(&taken), done.clone());
+        std::thread::spawn(move || worker.run(&taken, &done));
     }
-    let input = Input { jobs, events, waiting, empty, next: 0 };
-    (input, Output { events: come, waiting: left, early: std::collections::HashMap::new(), next: 0 })
+    let input = Input { batches, waiting, empty, events: Vec::new(), bytes: 0, next: 0 };
+    (input, Output { batches: come, waiting: left, early: std::collections::HashMap::new(), next: 0 })
 }
 
-fn work(
-    codec: Codec,
-    taken: &Mutex<Receiver<Job>>,
-    events: &Sender<(u64, Event)>,
-    empty: &Sender<Vec<u8>>,
-    reuse: &Reuse,
-) {
-    let mut compressor = codec.compressor();
-    loop {
-        let job = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { number, purpose, block, plain }) = job else { return };
-        let plain = plain.unwrap_or_else(|| *blake3::hash(&block).as_bytes());
-        let stored = match reuse.find(&plain) {
-            Some((bytes, stretch)) => {
-                Stored { bytes, is_packed: stretch.is_packed, plain, stored: stretch.stored, is_reused: true }
+/// A thread that compresses.
+struct Worker {
+    compressor: Compressor,
+    buffers: Buffers,
+    empty: Sender<Vec<u8>>,
+    reuse: Arc<Reuse>,
+}
+
+/// A block of which is known what it becomes, and not yet where that lies.
+struct Packed {
+    /// Taken from the batch's buffer, or as it came.
+    bytes: Result<usize, Shared>,
+    is_packed: bool,
+    plain: Print,
+    stored: [u8; 32],
+    is_reused: bool,
+}
+
+impl Worker {
+    fn run(mut self, taken: &Mutex<Receiver<Batch<Plain>>>, done: &Sender<Batch<Stored>>) {
+        loop {
+            let batch = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(Batch { number, events }) = batch else { return };
+            let (mut buffer, mut filled) = (self.buffers.take(), 0);
+            let packed: Vec<_> =
+                events.into_iter().map(|event| event.map(|plain| self.pack(plain, &mut buffer, &mut filled))).collect();
+            let mut bytes = self.buffers.lend(buffer, filled);
+            let events = packed.into_iter().map(|event| event.map(|packed| packed.stored(&mut bytes))).collect();
+            if done.send(Batch { number, events }).is_err() {
+                return;
             }
-            None => match compressor.compress(&block) {
-                Some(packed) => {
-                    let stored = *blake3::hash(packed).as_bytes();
-                    Stored { bytes: packed.to_vec(), is_packed: true, plain, stored, is_reused: false }
+        }
+    }
+
+    /// Adds what the block becomes to what the buffer is filled with, unless that lies somewhere already.
+    fn pack(&mut self, plain: Plain, buffer: &mut [u8], filled: &mut usize) -> Packed {
+        let Plain { block, print } = plain;
+        let plain = print.unwrap_or_else(|| self.reuse.prints().of(&block));
+        let room = &mut buffer[*filled..*filled + room(BLOCK)];
+        let known = self.reuse.find(&plain, &mut room[..block.len()]);
+        let packed = if let Some(known) = known {
+            let (bytes, is_packed, stored) = (Ok(known.length as usize), known.is_packed, known.stored);
+            Packed { bytes, is_packed, plain, stored, is_reused: true }
+        } else if let Some(length) = self.compressor.compress_into(&block, room) {
+            let stored = *blake3::hash(&room[..length]).as_bytes();
+            Packed { bytes: Ok(length), is_packed: true, plain, stored, is_reused: false }
+        } else {
+            let stored = *blake3::hash(&block).as_bytes();
+            let bytes = match &block {
+                Block::Shared(bytes) => Err(bytes.clone()),
+                Block::Own(bytes) => {
+                    room[..bytes.len()].copy_from_slice(bytes);
+                    Ok(bytes.len())
                 }
-                None => {
-                    let stored = *blake3::hash(&block).as_bytes();
-                    Stored { bytes: block.to_vec(), is_packed: false, plain, stored, is_reused: false }
-                }
-            },
+            };
+            Packed { bytes, is_packed: false, plain, stored, is_reused: false }
         };
+        *filled += packed.bytes.as_ref().ok().unwrap_or(&0);
         if let Block::Own(block) = block {
             // Nobody may want it back.
-            let _ = empty.send(block);
+            let _ = self.empty.send(block);
         }
-        let event = match purpose {
-            Purpose::Block => Event::Block(stored),
-            Purpose::Fragment => Event::Fragment(stored),
-        };
-        if events.send((number, event)).is_err() {
-            return;
+        packed
+    }
+}
+
+impl Packed {
+    /// With its bytes, which are the next of those of its batch.
+    fn stored(self, batch: &mut Shared) -> Stored {
+        let Self { bytes, is_packed, plain, stored, is_reused } = self;
+        let bytes = bytes.map_or_else(|shared| shared, |length| batch.take(length));
+        Stored { bytes, is_packed, plain, stored, is_reused }
+    }
+}
+
+impl<T> Event<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Event<U> {
+        match self {
+            Self::Block(block) => Event::Block(change(block)),
+            Self::Hole(count) => Event::Hole(count),
+            Self::End(size) => Event::End(size),
+            Self::Fragment(block) => Event::Fragment(change(block)),
         }
     }
 }
@@ -136,40 +196,41 @@ impl Input {
         block
     }
 
-    /// `plain` is a hash that only this block has, for whoever has one at hand.
-    pub(crate) fn compress(&mut self, purpose: Purpose, block: Block, plain: Option<[u8; 32]>) -> Result<(), Gone> {
-        let number = self.number()?;
-        self.jobs.send(Job { number, purpose, block, plain }).map_err(|_| Gone)
+    pub(crate) fn add(&mut self, event: Event<Plain>) -> Result<(), Gone> {
+        if let Event::Block(plain) | Event::Fragment(plain) = &event {
+            self.bytes += plain.block.len();
+        }
+        self.events.push(event);
+        if self.bytes < BATCH && self.events.len() < MOST_EVENTS {
+            return Ok(());
+        }
+        self.send()
     }
 
-    pub(crate) fn tell(&mut self, event: Event) -> Result<(), Gone> {
-        let number = self.number()?;
-        self.events.send((number, event)).map_err(|_| Gone)
-    }
-
-    /// Waits until there is room for another event.
-    fn number(&mut self) -> Result<u64, Gone> {
+    /// What does not fill a batch waits for more, or for this. Waits itself until there is room.
+    pub(crate) fn send(&mut self) -> Result<(), Gone> {
         self.waiting.send(()).map_err(|_| Gone)?;
-        let number = self.next;
+        let (number, events) = (self.next, std::mem::take(&mut self.events));
         self.next += 1;
-        Ok(number)
+        self.bytes = 0;
+        self.batches.send(Batch { number, events }).map_err(|_| Gone)
     }
 }
 
 impl Iterator for Output {
-    type Item = Event;
+    type Item = Vec<Event<Stored>>;
 
-    fn next(&mut self) -> Option<Event> {
-        let event = loop {
-            if let Some(event) = self.early.remove(&self.next) {
-                break event;
+    fn next(&mut self) -> Option<Self::Item> {
+        let events = loop {
+            if let Some(events) = self.early.remove(&self.next) {
+                break events;
             }
-            let (number, event) = self.events.recv().ok()?;
-            self.early.insert(number, event);
+            let Batch { number, events } = self.batches.recv().ok()?;
+            self.early.insert(number, events);
         };
         self.next += 1;
-        // There is one for each event.
+        // There is one for each batch.
         let _ = self.waiting.recv();
-        Some(event)
+        Some(events)
     }
 }

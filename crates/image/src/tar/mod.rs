@@ -248,7 +248,7 @@ fn ended(place: &str, name: &[u8], error: io::Error) -> Error {
         return Error::reading(error, || place.to_owned());
     }
     if name.is_empty() {
-        return Error::malformed(place, "ends in its first header");
+        return Error::malformed(place, "is no tar: it ends in its first header");
     }
     Error::entry(place, name, "is cut off: the archive ends before it does")
 }
