@@ -19,7 +19,7 @@ use crate::depot::Depot;
 use crate::disk::now;
 use crate::lane::{Down, Up};
 use crate::lessor::Lessor;
-use crate::order::{Lease, Secrets, Stop, Told};
+use crate::order::{Lease, Secrets, Stop};
 use crate::parcel::{Parcel, Scheduler};
 use crate::ray::Ray;
 use crate::site::SiteRun;
@@ -43,10 +43,10 @@ pub fn serve(depot: &Depot, parcel: &str, group: u32) -> io::Result<i32> {
     }
     // Runs that could not go on after a dead machine still can now.
     let begun = lessor.begin();
-    let mut allocation = Allocation::new(depot, &parcel, runs, lessor.as_ref())?;
+    let mut allocation = Allocation::new(depot, &parcel, runs, lessor)?;
     allocation.note(begun);
     allocation.work()?;
-    allocation.end(lessor.as_mut())
+    allocation.end()
 }
 
 fn lessor(depot: &Depot, parcel: &Parcel, group: u32) -> io::Result<Box<dyn Lessor>> {
@@ -61,7 +61,7 @@ fn lessor(depot: &Depot, parcel: &Parcel, group: u32) -> io::Result<Box<dyn Less
             group,
             began: now(),
         })),
-        Scheduler::Ray { notice } => Ok(Box::new(Ray { notice: *notice })),
+        Scheduler::Ray { notice } => Ok(Box::new(Ray::new(*notice, parcel))),
         Scheduler::Host { .. } => Err(io::Error::other("this parcel is not for an allocation")),
     }
 }
@@ -69,6 +69,7 @@ fn lessor(depot: &Depot, parcel: &Parcel, group: u32) -> io::Result<Box<dyn Less
 struct Allocation<'a> {
     depot: &'a Depot,
     parcel: &'a Parcel,
+    lessor: Box<dyn Lessor>,
     runs: Vec<SiteRun<'a>>,
     lanes: Vec<Lane>,
     lease: Lease,
@@ -93,7 +94,7 @@ struct Lane {
 }
 
 impl<'a> Allocation<'a> {
-    fn new(depot: &'a Depot, parcel: &'a Parcel, runs: Vec<SiteRun<'a>>, lessor: &dyn Lessor) -> io::Result<Self> {
+    fn new(depot: &'a Depot, parcel: &'a Parcel, runs: Vec<SiteRun<'a>>, lessor: Box<dyn Lessor>) -> io::Result<Self> {
         let (tell, heard) = channel();
         let lease = lessor.lease();
         Ok(Self {
@@ -104,6 +105,7 @@ impl<'a> Allocation<'a> {
             long: lease.ends.map(|ends| ends.since(now())),
             devices: lessor.devices(),
             secrets: secrets(parcel),
+            lessor,
             lease,
             signals: sys::stop_signals()?,
             heard,
@@ -241,7 +243,7 @@ impl<'a> Allocation<'a> {
         let mut siginfo = [0; 128];
         while rustix::io::read(&self.signals, &mut siginfo).is_ok() {
             self.leaving = true;
-            if self.lease.told == Told::ToStop {
+            if self.lessor.is_told_to_stop() {
                 self.runs.iter().filter(|run| !run.has_ended()).try_for_each(SiteRun::ask_to_cancel)?;
             }
             for lane in self.lanes.iter().filter(|lane| lane.busy.is_some()) {
@@ -278,18 +280,20 @@ impl<'a> Allocation<'a> {
         }
     }
 
-    fn end(mut self, lessor: &mut dyn Lessor) -> io::Result<i32> {
+    fn end(mut self) -> io::Result<i32> {
         for lane in std::mem::take(&mut self.lanes) {
             let Lane { mut child, input, .. } = lane;
             drop(input);
             drop(child.wait());
         }
         if self.runs.iter().all(SiteRun::has_ended) {
-            self.note(lessor.finish());
+            let finished = self.lessor.finish();
+            self.note(finished);
             return Ok(self.runs.iter().map(|run| exit_code(&run.state.run.state)).max().unwrap_or(0));
         }
         if !self.leaving {
-            self.note(lessor.go_on());
+            let going = self.lessor.go_on();
+            self.note(going);
         }
         Ok(0)
     }

@@ -7,6 +7,10 @@ use crate::order::Lease;
 /// Speaks to one scheduler from inside one of its allocations.
 pub(crate) trait Lessor {
     fn lease(&self) -> Lease;
+    /// Whether the SIGTERM that has just come means that somebody asked to stop the runs.
+    fn is_told_to_stop(&self) -> bool {
+        false
+    }
     /// GPUs of this allocation, by the names programs know them under; `None` where the scheduler does not say.
     fn devices(&self) -> Option<Vec<String>>;
     /// Before anything of the allocation's runs is executed: sees to it that they go on if this machine dies.

@@ -58,6 +58,8 @@ pub enum Told {
     ToLeave,
     /// Somebody asked it to stop this job.
     ToStop,
+    /// Who held the machine for it is gone; unless somebody asked to stop it, which then lies in the run's folder.
+    Abandoned,
 }
 
 /// Where the working folder comes from.

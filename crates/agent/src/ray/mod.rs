@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::{Pid, getppid};
 use trainyard_core::time::Span;
 
 use crate::depot::Depot;
@@ -132,12 +133,26 @@ fn show(depot: &Depot, own: &Path) -> io::Result<()> {
 /// Ray's job is there until it ends: it has no time limit, and who is told to stop was told so by somebody.
 #[derive(Debug)]
 pub(crate) struct Ray {
-    pub(crate) notice: Span,
+    notice: Span,
+    /// The process that holds the place of a run that starts with others. It tells us to stop, and so does the kernel when
+    /// it is gone.
+    holder: Option<Pid>,
+}
+
+impl Ray {
+    pub(crate) fn new(notice: Span, parcel: &Parcel) -> Self {
+        Self { notice, holder: getppid().filter(|_| parcel.is_gang()) }
+    }
 }
 
 impl Lessor for Ray {
     fn lease(&self) -> Lease {
-        Lease { ends: None, notice: self.notice, told: Told::ToStop }
+        let told = if self.holder.is_some() { Told::Abandoned } else { Told::ToStop };
+        Lease { ends: None, notice: self.notice, told }
+    }
+
+    fn is_told_to_stop(&self) -> bool {
+        self.holder.is_none() || self.holder == getppid()
     }
 
     fn devices(&self) -> Option<Vec<String>> {

@@ -97,6 +97,8 @@ impl Watch<'_> {
         let order = self.task.order;
         if lease.told == Told::ToStop || order.depot.run(order.run).cancel().exists() {
             Outcome::Stopped
+        } else if lease.told == Told::Abandoned {
+            Outcome::Lost { why: "what held the places of its group is gone".to_owned() }
         } else if lease.ends.is_some_and(|ends| ends.since(now) < ABOUT_TO_END) {
             Outcome::TimeLimit
         } else {

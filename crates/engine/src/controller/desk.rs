@@ -74,7 +74,10 @@ impl Desk {
             return Err(DeskError::NotThere(why));
         };
         let [address] = &spec.addresses[..] else {
-            let why = format!("`{}` names several clusters; a controller runs on one", target.name);
+            let why = format!(
+                "`{}` names several clusters, and a controller runs on one: make a target with one address for it",
+                target.name
+            );
             return Err(DeskError::NotThere(why));
         };
         let (ray, agent) = (Ray::open(spec, address)?, agent_at(&reach.program)?);

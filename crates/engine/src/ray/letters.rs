@@ -1,18 +1,19 @@
 //! Talk with the agents of a cluster that nobody can connect to: a request is a package and a small job on the node that is
 //! asked, and the answer is read there as a log. What only has to be read is read without a job.
 
-use std::collections::{HashMap, HashSet};
+mod logs;
+mod routes;
+
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant as Clock};
 
-use trainyard_agent::depot::{AttemptFolder, Depot};
 use trainyard_agent::disk::remove_folder;
 use trainyard_agent::pipe::frame::{self, Tag};
-use trainyard_agent::pipe::message::{Answer, ReadLog, Request};
+use trainyard_agent::pipe::message::{Answer, Request};
 use trainyard_agent::ray::{answer_name, link_name};
-use trainyard_agent::tail::{self, From, Wanted};
 use trainyard_core::id::RunId;
 use trainyard_core::plan::ray::{JobStatus, Need, Node, RuntimeEnv, Submission, package_uri};
 use trainyard_core::quote;
@@ -27,8 +28,6 @@ pub(crate) const ASKING: &str = "yard-ask";
 pub(crate) const RUNS: &str = "yard-runs";
 const SOON: Duration = Duration::from_millis(100);
 const LATER: Duration = Duration::from_millis(500);
-/// A log that grows is brought as a whole each time, so a long one is looked at less often.
-const BYTES_PER_SECOND: u64 = 8 << 20;
 
 /// The program that is brought as the agent.
 #[derive(Debug, Clone)]
@@ -147,85 +146,6 @@ impl Letters {
         Ok(())
     }
 
-    /// The node of the first run that is spoken of; the first cluster's head where none is.
-    fn route_of(&mut self, text: &str) -> Result<Route, RayError> {
-        if let Some(fixed) = &self.fixed {
-            return Ok(fixed.clone());
-        }
-        let is_part = |letter: char| letter.is_ascii_hexdigit() || letter == '-';
-        let named = text.split(|letter| !is_part(letter)).find_map(|word| word.parse::<RunId>().ok());
-        if let Some(route) = named.map(|run| self.route(run)).transpose()?.flatten() {
-            return Ok(route);
-        }
-        let head = self.cluster(0)?.nodes()?.into_iter().next();
-        let head = head.ok_or_else(|| RayError::Refused("the cluster has no node that is alive".to_owned()))?;
-        Ok(Route { cluster: 0, node: head.id })
-    }
-
-    fn route(&mut self, run: RunId) -> Result<Option<Route>, RayError> {
-        if let Some(route) = self.routes.get(&run) {
-            return Ok(Some(route.clone()));
-        }
-        let learned = self.learn();
-        if self.routes.contains_key(&run) {
-            // Whatever is the matter with other clusters.
-            return Ok(self.routes.get(&run).cloned());
-        }
-        if !learned?.contains(&run)
-            && let Some(route) = self.seek(run)?
-        {
-            self.routes.insert(run, route);
-        }
-        Ok(self.routes.get(&run).cloned())
-    }
-
-    /// What the clusters know of jobs; returns the runs of those that no node has yet. One that does not answer is asked
-    /// again when it is needed.
-    fn learn(&mut self) -> Result<HashSet<RunId>, RayError> {
-        let (mut trouble, mut waiting) = (None, HashSet::new());
-        let all: Vec<(usize, Ray)> = self.clusters.iter().cloned().enumerate().collect();
-        for (cluster, answer) in self.silent.ask(&all, Ray::jobs) {
-            match answer {
-                Ok(jobs) => {
-                    for job in jobs {
-                        let runs = job.metadata.get(RUNS).map(String::as_str).unwrap_or_default();
-                        for run in runs.split(' ').filter_map(|word| word.parse().ok()) {
-                            match &job.node {
-                                Some(node) => drop(self.routes.insert(run, Route { cluster, node: node.clone() })),
-                                None => drop(waiting.insert(run)),
-                            }
-                        }
-                    }
-                }
-                Err(error) => trouble = Some(error),
-            }
-        }
-        trouble.map_or(Ok(waiting), Err)
-    }
-
-    /// A run that no cluster remembers may lie on a node all the same: a head that was started anew knows no jobs.
-    fn seek(&mut self, run: RunId) -> Result<Option<Route>, RayError> {
-        let name = self.shown(&format!("runs/{run}/state.json"));
-        for (cluster, ray) in self.clusters.iter().enumerate() {
-            for node in ray.nodes()? {
-                // A node that was not spoken to since shows nothing.
-                if ray.file(&node.id, &name).is_ok_and(|found| found.is_some()) {
-                    return Ok(Some(Route { cluster, node: node.id }));
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// Every node of every cluster.
-    pub(crate) fn everywhere(&self) -> Result<Vec<(usize, Node)>, RayError> {
-        let mut all = Vec::new();
-        for (cluster, ray) in self.clusters.iter().enumerate() {
-            all.extend(ray.nodes()?.into_iter().map(|node| (cluster, node)));
-        }
-        Ok(all)
-    }
-
     /// From here on this node is asked; with none, whichever has what is asked about.
     pub(crate) fn fix(&mut self, place: Option<(usize, &Node)>) {
         self.fixed = place.map(|(cluster, node)| Route { cluster, node: node.id.clone() });
@@ -247,78 +167,6 @@ impl Letters {
         });
         let sizes = vec![part.map(|part| part.len() as u64)];
         framed(&Answer::Files { sizes }, &part.into_iter().collect::<Vec<_>>())
-    }
-
-    fn logs(&mut self, wanted: &[Wanted], most: u64) -> Result<Vec<u8>, RayError> {
-        let mirror = Depot::new(&self.mirror);
-        let mut read = Vec::new();
-        for wanted in wanted {
-            let mut route = self.route(wanted.run)?;
-            if route.is_none() {
-                // A run of a moment may have begun and ended since the cluster was asked.
-                std::thread::sleep(LATER);
-                route = self.route(wanted.run)?;
-            }
-            if let Some(route) = route {
-                self.bring(&mirror, &route, wanted)?;
-            }
-            read.push(tail::read(&mirror, wanted, most));
-        }
-        let heads = read.iter().map(|one| ReadLog {
-            portions: one.portions.iter().map(|portion| (portion.attempt, portion.bytes.len() as u64)).collect(),
-            next: one.next,
-            is_all: one.is_all,
-        });
-        let parts: Vec<&[u8]> =
-            read.iter().flat_map(|one| &one.portions).map(|portion| portion.bytes.as_slice()).collect();
-        framed(&Answer::Logs { read: heads.collect() }, &parts)
-    }
-
-    fn bring(&mut self, mirror: &Depot, route: &Route, wanted: &Wanted) -> Result<(), RayError> {
-        let first = match (&wanted.from, wanted.only) {
-            (_, Some(only)) => only,
-            (From::At(position), None) => position.attempt,
-            (From::Start(_), None) => 1,
-        };
-        let mut attempt = first;
-        loop {
-            let folder = mirror.run(wanted.run).attempt(attempt);
-            let there = format!("runs/{}/attempts/{attempt}", wanted.run);
-            let wants_times = matches!(&wanted.from, From::Start(start) if start.since.is_some());
-            for (name, place) in [("output.log", folder.log()), ("output.idx", folder.log_index())] {
-                if name == "output.log" || wants_times {
-                    self.bring_file(route, &format!("{there}/{name}"), &place, &folder)?;
-                }
-            }
-            let next = mirror.run(wanted.run).attempt(attempt + 1);
-            let claim = format!("runs/{}/attempts/{}/claim.json", wanted.run, attempt + 1);
-            if wanted.only.is_some() || !self.bring_file(route, &claim, &next.claim(), &next)? {
-                return Ok(());
-            }
-            attempt += 1;
-        }
-    }
-
-    fn bring_file(
-        &mut self,
-        route: &Route,
-        there: &str,
-        place: &std::path::Path,
-        folder: &AttemptFolder,
-    ) -> Result<bool, RayError> {
-        let size = std::fs::metadata(place).map_or(0, |data| data.len());
-        let pause = Duration::from_millis(size.saturating_mul(1000) / BYTES_PER_SECOND);
-        if let Some(last) = self.brought.get(place) {
-            std::thread::sleep(pause.saturating_sub(last.elapsed()).min(self.limit));
-        }
-        let found = self.cluster(route.cluster)?.file(&route.node, &self.shown(there))?;
-        let Some(bytes) = found else {
-            drop(std::fs::remove_file(place));
-            return Ok(false);
-        };
-        folder.create().and_then(|()| fs_err::write(place, bytes)).map_err(RayError::Package)?;
-        self.brought.insert(place.to_owned(), Clock::now());
-        Ok(true)
     }
 
     /// Starts an agent there for this one request.

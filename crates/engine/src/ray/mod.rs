@@ -25,6 +25,8 @@ use crate::home::locate;
 const SILENCE: Duration = Duration::from_secs(60);
 /// A password manager that waits for a person is not waited for longer than this.
 const SECRET_PATIENCE: Duration = Duration::from_secs(60);
+/// Its first argument is the folder.
+const IN_FOLDER: &str = r#"cd -- "$1" && shift && exec "$@""#;
 /// Ray's blocks of a file.
 const BLOCK: u64 = 1 << 16;
 /// In Ray's words.
@@ -246,25 +248,31 @@ pub(crate) fn last_line(text: &str) -> String {
 
 /// The token of a target, looked up.
 pub(crate) fn token(target: &RaySpec) -> Result<Option<String>, RayError> {
-    target.token.as_ref().map(|token| reveal(token, Path::new("/"))).transpose().map_err(RayError::Token)
+    let token =
+        target.token.as_ref().map(|token| reveal(token, Path::new("/"))).transpose().map_err(RayError::Token)?;
+    Ok(token.map(|token| token.trim().to_owned()))
 }
 
-/// The value, or what is wrong with the reference; never both in one text. `base` is where relative paths begin.
+/// The value, or what is wrong with the reference; never both in one text. `base` is where relative paths begin, and where
+/// commands run.
 pub(crate) fn reveal(reference: &SecretRef, base: &Path) -> Result<String, String> {
-    match reference {
+    let text = match reference {
         SecretRef::Env(name) => {
-            std::env::var(name).map_err(|_| format!("{name} is not set in the shell that started yard"))
+            return std::env::var(name).map_err(|_| format!("{name} is not set in the shell that started yard"));
         }
-        SecretRef::File(path) => {
-            let text = fs_err::read_to_string(locate(path, base)).map_err(|error| error.to_string())?;
-            Ok(text.trim().to_owned())
-        }
+        SecretRef::File(path) => fs_err::read_to_string(locate(path, base)).map_err(|error| error.to_string())?,
         SecretRef::Command(argv) => {
-            let output = run_limited(argv, SECRET_PATIENCE).map_err(|error| error.to_string())?;
+            let program = argv.first().map_or("", String::as_str);
+            let mut line: Vec<String> = ["/bin/sh", "-c", IN_FOLDER, "sh"].map(str::to_owned).into();
+            line.push(base.to_string_lossy().into_owned());
+            line.extend(argv.iter().cloned());
+            let output = run_limited(&line, SECRET_PATIENCE).map_err(|error| format!("`{program}`: {error}"))?;
             if !output.status.success() {
-                return Err(format!("`{}` ended with {}", argv.first().map_or("", String::as_str), output.status));
+                return Err(format!("`{program}` ended with {}", output.status));
             }
-            Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+            String::from_utf8(output.stdout).map_err(|_| format!("`{program}` wrote no text"))?
         }
-    }
+    };
+    // As everywhere: spaces may be part of a secret, the end of its line is not.
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }

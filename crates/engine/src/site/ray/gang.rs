@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use trainyard_agent::parcel::Parcel;
 use trainyard_agent::ray::{GANG, Seat, Seating, link_name, seating_name};
-use trainyard_core::plan::ray::{JobRow, Need, Node, RuntimeEnv, Submission, submission_id};
+use trainyard_core::plan::ray::{JobRow, JobStatus, Need, Node, RuntimeEnv, Submission, submission_id};
 
-use super::{RaySite, read, unsent};
+use super::look::read;
+use super::{RaySite, unsent};
 use crate::ray::{Ray, RayError};
 use crate::site::{Asked, InQueue, Over};
 use crate::target::SubmitError;
+
+const ALL_AT_ONCE: &str = "waits until there is room for all of its group at once";
 
 impl RaySite {
     /// One job for all runs of a group. It needs nothing itself; it holds places for them.
@@ -74,14 +77,19 @@ pub(super) fn is_lost(seating: Option<&Seating>, asked: &Asked) -> bool {
     seating.is_some_and(|seating| seating.lost.contains_key(&asked.place.group))
 }
 
-pub(super) fn in_gang(seating: &Seating, group: u32) -> InQueue {
+/// Where a run stands whose places are held by this job. `None` where Ray's word on the job is all there is.
+pub(super) fn in_gang(seating: &Seating, job: &JobRow, group: u32) -> Option<InQueue> {
+    let over = |over| Some(InQueue::Over(over));
     if seating.lost.contains_key(&group) {
-        InQueue::Over(Over::NodeFailure)
+        return over(Over::NodeFailure);
     } else if seating.ended.contains_key(&group) {
-        InQueue::Over(Over::Ended)
-    } else if seating.nodes.is_empty() {
-        InQueue::Waiting { why: Some("waits until there is room for all of its group at once".to_owned()) }
-    } else {
-        InQueue::Running
+        return over(Over::Ended);
+    }
+    match job.status {
+        JobStatus::Running if seating.nodes.is_empty() => Some(InQueue::Waiting { why: Some(ALL_AT_ONCE.to_owned()) }),
+        JobStatus::Running => Some(InQueue::Running),
+        // Its program was killed, and took the places with it.
+        JobStatus::Failed if !seating.nodes.is_empty() => over(Over::NodeFailure),
+        _ => None,
     }
 }
