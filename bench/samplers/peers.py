@@ -1,6 +1,6 @@
 """What the peers reached, measured once and kept: their studies take hours, ours minutes.
 
-`peers.py FILE [--only NAME] [--tasks A,B] [--seeds N] [--workers N]` measures what FILE does not have yet.
+`peers.py FILE [--only A,B] [--tasks A,B] [--seeds N] [--workers N]` measures what FILE does not have yet, up to N seeds.
 """
 
 import argparse
@@ -43,15 +43,17 @@ class Record:
         if self.path.exists():
             self.content = json.loads(self.path.read_text())
 
-    def has(self, peer, task, seeds):
-        return len(next(iter(self.content["regrets"].get(peer, {}).get(task, {}).values()), [])) >= seeds
+    def seeds(self, peer, task):
+        return len(self.regrets(peer, task, BUDGETS[0]))
 
     def regrets(self, peer, task, budget):
         return self.content["regrets"].get(peer, {}).get(task, {}).get(str(budget), [])
 
-    def put(self, peer, task, curves):
-        budgets = {str(at): [float(f"{curve[at]:.5g}") for curve in curves] for at in BUDGETS if at in curves[0]}
-        self.content["regrets"].setdefault(peer, {})[task] = budgets
+    def add(self, peer, task, curves):
+        """`curves` are those of the seeds after the ones that are there."""
+        regrets = self.content["regrets"].setdefault(peer, {}).setdefault(task, {})
+        for at in (at for at in BUDGETS if at in curves[0]):
+            regrets.setdefault(str(at), []).extend(float(f"{curve[at]:.5g}") for curve in curves)
         self.content["date"] = datetime.date.today().isoformat()
         # Torch is here only when Optuna's GP is measured; what was measured with it before keeps its word.
         self.content["versions"] |= {it.name: it.version for it in distributions() if it.name in PACKAGES}
@@ -74,26 +76,27 @@ def measure(path, workers, only=None, names=None, seeds=None):
         waiting, done = {}, {}
         for task in tasks():
             for peer, usual, trials in peers(task):
-                count = min(seeds or usual, usual)
-                if (only and only != peer) or (names and task.name not in names) or record.has(peer, task.name, count):
+                if (only and peer not in only) or (names and task.name not in names):
                     continue
-                for seed in range(count):
+                missing = range(record.seeds(peer, task.name), seeds or usual)
+                for seed in missing:
                     future = pool.submit(study, *peer.split(), task.name, seed, trials)
-                    waiting[future] = (peer, task.name, seed, count)
+                    waiting[future] = (peer, task.name, seed, missing)
         for future in as_completed(waiting):
-            peer, name, seed, count = waiting[future]
+            peer, name, seed, missing = waiting[future]
             curves = done.setdefault((peer, name), {})
             curves[seed] = future.result()
-            if len(curves) == count:
-                record.put(peer, name, [curves[seed] for seed in range(count)])
-                print(f"{peer} on {name}: done", flush=True)
+            if len(curves) == len(missing):
+                record.add(peer, name, [curves[seed] for seed in missing])
+                print(f"{peer} on {name}: {missing.stop} seeds", flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
+    listed = lambda text: text.split(",")
     parser.add_argument("file")
-    parser.add_argument("--only")
-    parser.add_argument("--tasks", type=lambda text: text.split(","))
+    parser.add_argument("--only", type=listed)
+    parser.add_argument("--tasks", type=listed)
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--workers", type=int, default=2)
     found = parser.parse_args()

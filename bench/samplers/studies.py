@@ -110,6 +110,8 @@ def suggest(trial, name, kind, *rest):
         return trial.suggest_float(name, *rest, log=True)
     if kind == "int":
         return trial.suggest_int(name, *rest)
+    if kind == "log-int":
+        return trial.suggest_int(name, *rest, log=True)
     if kind == "power-of-two":
         return 2 ** trial.suggest_int(name, rest[0].bit_length() - 1, rest[1].bit_length() - 1)
     if kind == "ordinal":

@@ -8,39 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-
-class Task:
-    """`space` maps names to (kind, ...), `when` the conditional ones among them to (name, value they need).
-
-    `play(seed)` gives two functions of the parameters: what a trial observes, and the regret no sampler sees.
-    """
-
-    def __init__(self, name, group, space, play, when=None):
-        self.name, self.group, self.space, self.play, self.when = name, group, space, play, when or {}
-        # All numbers and no conditions: what CMA-ES is made for.
-        self.is_continuous = all(kind[0] in ("uniform", "log-uniform") for kind in space.values()) and not when
-
-
-def exact(truth, best=0.0):
-    return lambda _seed: (truth, lambda p: truth(p) - best)
-
-
-def noisy(draw, regret):
-    """`draw` takes the parameters and a generator that belongs to the study."""
-
-    def play(seed):
-        rng = np.random.default_rng(seed + 77)
-        return (lambda p: draw(p, rng)), regret
-
-    return play
-
-
-def box(d, low, high):
-    return {f"x{i}": ("uniform", low, high) for i in range(d)}
-
-
-def vector(params):
-    return np.array([params[k] for k in sorted(params, key=lambda k: int(k[1:]))])
+from classics import classics
+from task import Task, box, exact, noisy, vector
 
 
 def branin(p):
@@ -152,7 +121,7 @@ def table(kind, name, short, group):
     return Task(f"{kind}_{short}", group, kinds, noisy(draw, regret))
 
 
-def bbob(number, d):
+def bbob(number, d, group="bbob"):
     """Another instance (shift, rotation) for each seed."""
 
     def play(seed):
@@ -162,12 +131,26 @@ def bbob(number, d):
         truth = lambda p: float(function(vector(p)))
         return truth, lambda p: truth(p) - function.best_value()
 
-    return Task(f"bbob_f{number}_d{d}", "bbob", box(d, -5.0, 5.0), play)
+    return Task(f"bbob_f{number}_d{d}", group, box(d, -5.0, 5.0), play)
+
+
+def bbob_mixed(number, d):
+    """Every second axis has the 21 values from -5 to 5 in steps of a half. The regret is that of the continuous function."""
+    space = {f"x{i}": ("int", -10, 10) if i % 2 else ("uniform", -5.0, 5.0) for i in range(d)}
+    place = lambda p: {name: value / 2 if space[name][0] == "int" else value for name, value in p.items()}
+
+    def play(seed):
+        observe, regret = bbob(number, d).play(seed)
+        return (lambda p: observe(place(p))), (lambda p: regret(place(p)))
+
+    return Task(f"bbob_f{number}_d{d}_mixed", "held out", space, play)
 
 
 # Five that stand for the five classes of BBOB, and of each class another that no constant was ever looked at with.
 BBOB = [(1, 5), (8, 5), (10, 5), (15, 5), (21, 5), (1, 10), (8, 10), (10, 10), (15, 10), (21, 10),
         (6, 5), (13, 5), (17, 5), (24, 3)]
+# No constant of a sampler was chosen with what follows and with the classics.
+HELD_OUT_BBOB = [(3, 5), (5, 5), (7, 5), (9, 5), (12, 10), (14, 5), (16, 5), (18, 5), (20, 5), (22, 5), (23, 3), (2, 2), (19, 20)]
 HPOBENCH = ["car", "phoneme", "kc1", "blood_transfusion"]
 
 
@@ -188,6 +171,11 @@ def tasks():
         table("hpolib", "parkinsons_telemonitoring", "parkinsons", "tables"),
         *[table("hpobench", name, name, "tables") for name in HPOBENCH],
         *[table("nasbench201", name, name, "tables") for name in ("cifar10", "imagenet")],
+        *[bbob(number, d, "held out") for number, d in HELD_OUT_BBOB],
+        *[bbob_mixed(number, d) for number, d in [(8, 6), (15, 6)]],
+        *[table("hpobench", name, name, "held out") for name in ("australian", "credit_g", "segment", "vehicle")],
+        table("nasbench201", "cifar100", "cifar100", "held out"),
+        *classics(),
     ]
 
 
