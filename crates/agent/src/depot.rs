@@ -3,6 +3,7 @@
 //! ```text
 //! depot/
 //!   blobs/ab/cdef…            file contents by BLAKE3, read-only
+//!   packs/<name>.pack, .index  many small ones in one file; see [`crate::pack`]
 //!   snapshots/<hash>          manifest: path, mode, link target, blob
 //!   bin/yard-<hash>           the agent
 //!   parcels/<parcel id>/      parcel.json: one submission to a site, and the script that starts it
@@ -53,6 +54,10 @@ impl Depot {
     pub fn blob_name(digest: &Digest) -> PathBuf {
         let (front, rest) = digest.0.split_at_checked(2).unwrap_or((&digest.0, ""));
         PathBuf::from(format!("{front}/{rest}"))
+    }
+
+    pub fn packs(&self) -> PathBuf {
+        self.root.join("packs")
     }
 
     pub fn snapshots(&self) -> PathBuf {

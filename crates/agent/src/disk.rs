@@ -2,6 +2,9 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -77,8 +80,20 @@ fn open_up(folder: &Path) {
     }
 }
 
+/// Part of a name that nobody else makes: another each time, in each process, on each machine that shares the disk.
+pub(crate) fn unique() -> String {
+    static MARK: OnceLock<String> = OnceLock::new();
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let mark = MARK.get_or_init(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        blake3::hash(format!("{host} {}", now.as_nanos()).as_bytes()).to_hex().chars().take(12).collect()
+    });
+    format!("{}-{}-{mark}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
 /// The wall clock, in the form the rest of the house uses.
 pub fn now() -> trainyard_core::time::Instant {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     trainyard_core::time::Instant(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

@@ -5,6 +5,7 @@
 
 pub mod allocation;
 pub mod beneath;
+pub mod block;
 pub mod checkpoint;
 pub mod claim;
 pub mod container;
@@ -16,12 +17,14 @@ pub mod inside;
 pub mod inspect;
 pub mod lane;
 mod launch;
+mod lay;
 mod lessor;
 pub mod log;
 pub mod look;
 mod metrics;
 pub mod order;
 mod overseer;
+pub mod pack;
 pub mod params_file;
 pub mod parcel;
 pub mod pipe;

@@ -14,6 +14,7 @@ use trainyard_core::spec::JobSpec;
 use crate::depot::{Depot, ImageName, RunFolder};
 use crate::disk::{Durability, read_json, remove_folder, replace_json};
 use crate::order::Source;
+use crate::pack::{Idle, idle};
 use crate::parcel::Parcel;
 use crate::site::SiteState;
 use crate::snapshot::{Kind, Manifest};
@@ -71,19 +72,16 @@ pub fn plan(depot: &Depot, wish: &Wish) -> io::Result<Found> {
 /// Looks again and removes; what is gone already is fine.
 pub fn carry_out(depot: &Depot, wish: &Wish) -> io::Result<Found> {
     let survey = Survey::take(depot, wish)?;
-    let (found, blobs) = survey.found();
+    let (found, contents) = survey.found();
     // First of all: a parcel that stays must not wait for runs that have gone.
     for (folder, parcel) in &survey.staying {
         note_removed(folder, parcel, &survey.going)?;
     }
     let single = found.items.iter().filter(|item| item.what != What::Blobs);
     single.map(|item| depot.root().join(&item.path)).try_for_each(|path| remove(&path))?;
-    for path in blobs {
-        // One that a submission has found useful since says so by its time.
-        if std::fs::symlink_metadata(&path).is_ok_and(|data| is_old(&data)) {
-            remove(&path)?;
-        }
-    }
+    // One that a submission has found useful since says so by its time.
+    contents.blobs.iter().filter(|path| is_old_at(path)).try_for_each(|path| remove(path))?;
+    contents.packs.iter().filter(|pack| is_old_at(pack.path())).try_for_each(|pack| pack.remove(depot))?;
     Ok(found)
 }
 
@@ -166,8 +164,8 @@ impl<'a> Survey<'a> {
         names.iter().filter_map(id).filter(|run| !self.going.contains(run)).collect()
     }
 
-    /// What can go, and the blobs among it one by one.
-    fn found(&self) -> (Found, Vec<PathBuf>) {
+    /// What can go, and the contents among it one by one.
+    fn found(&self) -> (Found, Contents) {
         let mut items = Vec::new();
         let mut add = |what: What, path: &Path| {
             let below = path.strip_prefix(self.depot.root()).unwrap_or(path).to_owned();
@@ -180,20 +178,20 @@ impl<'a> Survey<'a> {
             }
         }
         self.leaving.iter().for_each(|folder| add(What::Parcel, folder));
-        let mut blobs = Vec::new();
+        let mut contents = Contents::default();
         if !self.blind {
             self.unused(&self.depot.snapshots()).iter().for_each(|path| add(What::Snapshot, path));
             self.unused(&self.depot.trees()).iter().for_each(|path| add(What::Tree, path));
             self.unused_images().iter().for_each(|path| add(What::Image, path));
             self.unused_agents().iter().for_each(|path| add(What::Agent, path));
-            blobs = unused_blobs(self.depot, &self.kept);
+            contents = Contents::unused(self.depot, &self.kept);
         }
-        if !blobs.is_empty() {
-            let bytes = blobs.iter().map(|path| size(path)).sum();
+        if !contents.is_empty() {
+            let bytes = contents.bytes();
             let path = self.depot.blobs().strip_prefix(self.depot.root()).map(Path::to_owned).unwrap_or_default();
             items.push(Item { what: What::Blobs, path, bytes });
         }
-        (Found { items, at_work: self.at_work.clone(), blind: self.blind }, blobs)
+        (Found { items, at_work: self.at_work.clone(), blind: self.blind }, contents)
     }
 
     /// What is named after a snapshot that nobody needs.
@@ -238,19 +236,40 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// Blobs that none of these snapshots needs, and that were not touched in the last hour.
-fn unused_blobs(depot: &Depot, kept: &BTreeSet<Digest>) -> Vec<PathBuf> {
-    let needed: BTreeSet<PathBuf> = kept.iter().flat_map(|digest| blobs_of(depot, digest)).collect();
-    let all = entries(&depot.blobs()).unwrap_or_default().into_iter();
-    let all = all.flat_map(|folder| entries(&folder).unwrap_or_default());
-    all.filter(|path| !needed.contains(path) && is_old_at(path)).collect()
+/// Contents of files that nobody needs.
+#[derive(Debug, Default)]
+struct Contents {
+    blobs: Vec<PathBuf>,
+    packs: Vec<Idle>,
+}
+
+impl Contents {
+    /// None of these snapshots needs them, and they were not touched in the last hour.
+    fn unused(depot: &Depot, kept: &BTreeSet<Digest>) -> Self {
+        let needed: BTreeSet<Digest> = kept.iter().flat_map(|digest| blobs_of(depot, digest)).collect();
+        let files: BTreeSet<PathBuf> = needed.iter().map(|blob| depot.blob(blob)).collect();
+        let all = entries(&depot.blobs()).unwrap_or_default().into_iter();
+        let all = all.flat_map(|folder| entries(&folder).unwrap_or_default());
+        let blobs = all.filter(|path| !files.contains(path) && is_old_at(path)).collect();
+        let packs = idle(depot, &needed).into_iter().filter(|pack| is_old_at(pack.path())).collect();
+        Self { blobs, packs }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.blobs.is_empty() && self.packs.is_empty()
+    }
+
+    fn bytes(&self) -> u64 {
+        let blobs: u64 = self.blobs.iter().map(|path| size(path)).sum();
+        blobs + self.packs.iter().map(|pack| pack.freed).sum::<u64>()
+    }
 }
 
 /// The blobs that a snapshot needs; none if its manifest cannot be read.
-pub fn blobs_of(depot: &Depot, digest: &Digest) -> Vec<PathBuf> {
+pub fn blobs_of(depot: &Depot, digest: &Digest) -> Vec<Digest> {
     let entries = Manifest::read(depot, digest).map(|manifest| manifest.entries).unwrap_or_default();
     let blob = |kind: Kind| match kind {
-        Kind::File { blob, .. } => Some(depot.blob(&blob)),
+        Kind::File { blob, .. } => Some(blob),
         Kind::Folder | Kind::Link { .. } => None,
     };
     entries.into_iter().filter_map(|entry| blob(entry.kind)).collect()

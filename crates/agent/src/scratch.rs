@@ -22,10 +22,10 @@ use trainyard_core::spec::{JobSpec, MetricSource, format_size};
 
 use crate::checkpoint::Doubt;
 use crate::disk::remove_folder;
+use crate::lay::{self, LayError};
 use crate::order::{Order, Source};
 use crate::process::{descendants, open_for_writing};
 use crate::snapshot::{Kind, Manifest, SnapshotError};
-use crate::tree::{self, TreeError};
 
 /// Between two looks at what is new.
 const EVERY: Duration = Duration::from_secs(60);
@@ -54,7 +54,7 @@ pub(crate) enum ScratchError {
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     #[error(transparent)]
-    Tree(#[from] TreeError),
+    Tree(#[from] LayError),
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -97,7 +97,7 @@ impl Scratch {
             .mode(0o700)
             .create(&this.folder)
             .map_err(|error| named(io::Error::new(error.kind(), format!("{}: {error}", this.folder.display()))))?;
-        tree::lay(&order.depot, &manifest, &this.folder)?;
+        lay::lay(&order.depot, &manifest, &this.folder)?;
         for name in bring::stamps(&this.depot, Path::new("")).into_keys() {
             bring::one(&this.depot.join(&name), &this.folder.join(&name), &this.folder.join(".yard-incoming"))?;
         }

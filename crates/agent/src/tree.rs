@@ -1,37 +1,22 @@
-//! A snapshot's files, laid out in a folder: straight into a small run's working folder, or once per depot as a tree
-//! that lies under the working folders of all runs of a large snapshot.
+//! A snapshot's files, laid out once per depot as a tree that lies under the working folders of all runs of a large snapshot.
 
-use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use fs_err::os::unix::fs::OpenOptionsExt;
 use trainyard_core::id::Digest;
 
-use crate::crew::{hands, share};
 use crate::depot::Depot;
-use crate::disk::remove_folder;
-use crate::snapshot::{Entry, Kind, Manifest, decode};
+use crate::disk::{remove_folder, unique};
+use crate::lay::{LayError, lay};
+use crate::snapshot::Manifest;
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum TreeError {
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error("the depot has lost blob {blob}, the content of `{path}`; submit again to put it there anew")]
-    Missing { blob: Digest, path: String },
-    #[error("the depot's blob {blob} is damaged, the content of `{path}`; remove it and submit again")]
-    Damaged { blob: Digest, path: String },
-}
-
-/// Below this a second thread costs more than it brings.
-const WORTH_A_THREAD: usize = 64;
 /// What is left half made for so long was left by an agent that was killed.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// The tree of a snapshot, made if it is not there. Many agents may want it at once: one makes it beside its place and
 /// moves it there whole, the others wait.
-pub(crate) fn make(depot: &Depot, digest: &Digest, manifest: &Manifest) -> Result<PathBuf, TreeError> {
+pub(crate) fn make(depot: &Depot, digest: &Digest, manifest: &Manifest) -> Result<PathBuf, LayError> {
     let tree = depot.tree(digest);
     if is_there(&tree) {
         return Ok(tree);
@@ -46,7 +31,7 @@ pub(crate) fn make(depot: &Depot, digest: &Digest, manifest: &Manifest) -> Resul
     }
     remove_abandoned(depot);
     let beside = depot.trees().join(format!("{}.{}.tmp", digest.0, unique()));
-    let laid = fs_err::create_dir(&beside).map_err(TreeError::from).and_then(|()| lay(depot, manifest, &beside));
+    let laid = fs_err::create_dir(&beside).map_err(LayError::from).and_then(|()| lay(depot, manifest, &beside));
     let moved = laid.and_then(|()| match fs_err::rename(&beside, &tree) {
         Err(_) if is_there(&tree) => remove_folder(&beside).map_err(Into::into),
         moved => moved.map_err(Into::into),
@@ -66,13 +51,6 @@ pub(crate) fn is_there(tree: &Path) -> bool {
     true
 }
 
-/// Different on every machine that shares the disk, and for every thread.
-fn unique() -> String {
-    let host = fs_err::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let host: String = host.chars().take(8).collect();
-    format!("{host}-{:?}-{}", rustix::thread::gettid(), std::process::id())
-}
-
 fn remove_abandoned(depot: &Depot) {
     for entry in std::fs::read_dir(depot.trees()).into_iter().flatten().flatten() {
         let is_old =
@@ -89,65 +67,11 @@ pub(crate) fn is_ours(tree: &Path) -> bool {
     owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw())
 }
 
-/// Into an empty folder. Every content is checked against its name on the way.
-pub(crate) fn lay(depot: &Depot, manifest: &Manifest, into: &Path) -> Result<(), TreeError> {
-    let mut files = Vec::new();
-    // Entries are sorted, so a folder comes before what is in it.
-    for entry in &manifest.entries {
-        match &entry.kind {
-            Kind::Folder => fs_err::create_dir(into.join(decode(&entry.path)))?,
-            Kind::Link { .. } | Kind::File { .. } => files.push(entry),
-        }
-    }
-    share(&files, hands(files.len() / WORTH_A_THREAD), |entry| lay_one(depot, entry, into))?;
-    Ok(())
-}
-
-/// One entry, whose folder is there.
-pub(crate) fn lay_one(depot: &Depot, entry: &Entry, into: &Path) -> Result<(), TreeError> {
-    let to = into.join(decode(&entry.path));
-    match &entry.kind {
-        Kind::Folder => Ok(fs_err::create_dir(to)?),
-        Kind::Link { to: target } => Ok(fs_err::os::unix::fs::symlink(decode(target), to)?),
-        Kind::File { blob, mode, size } => {
-            let from = match fs_err::File::open(depot.blob(blob)) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(TreeError::Missing { blob: blob.clone(), path: entry.path.clone() });
-                }
-                opened => opened?,
-            };
-            let to = fs_err::OpenOptions::new().write(true).create_new(true).mode(mode | 0o200).open(to)?;
-            let hash = copy(from, to, *size)?;
-            let intact = hash.to_hex().as_str() == blob.0;
-            if intact { Ok(()) } else { Err(TreeError::Damaged { blob: blob.clone(), path: entry.path.clone() }) }
-        }
-    }
-}
-
-const BUFFER: usize = 1 << 16;
-
-/// Shares the blocks where the file system can, and reads them all the same.
-fn copy(mut from: fs_err::File, mut to: fs_err::File, size: u64) -> io::Result<blake3::Hash> {
-    let shared = size > 0 && rustix::fs::ioctl_ficlone(to.file(), from.file()).is_ok();
-    let mut hasher = blake3::Hasher::new();
-    let mut buffer = vec![0; usize::try_from(size).unwrap_or(BUFFER).clamp(1, BUFFER)];
-    loop {
-        let count = from.read(&mut buffer)?;
-        let bytes = buffer.get(..count).unwrap_or_default();
-        if bytes.is_empty() {
-            return Ok(hasher.finalize());
-        }
-        hasher.update(bytes);
-        if !shared {
-            to.write_all(bytes)?;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::snapshot::{Entry, Kind};
 
     fn depot(root: &Path, files: usize) -> (Depot, Manifest) {
         let depot = Depot::new(root);
@@ -219,10 +143,10 @@ mod tests {
         // Of the same length: only the content can tell.
         fs_err::write(&blob, "CONTENT 150").unwrap();
         let error = make(&depot, &digest, &manifest).unwrap_err();
-        assert!(matches!(&error, TreeError::Damaged { path, .. } if path == "f00150"), "{error}");
+        assert!(matches!(&error, LayError::Damaged { path, .. } if path == "f00150"), "{error}");
         fs_err::remove_file(&blob).unwrap();
         let error = make(&depot, &digest, &manifest).unwrap_err();
-        assert!(matches!(&error, TreeError::Missing { path, .. } if path == "f00150"), "{error}");
+        assert!(matches!(&error, LayError::Missing { path, .. } if path == "f00150"), "{error}");
         assert_eq!(names(&depot.trees()), [format!("{}.lock", digest.0)]);
     }
 }

@@ -14,12 +14,13 @@ use trainyard_core::id::Digest;
 
 use crate::depot::{AttemptFolder, Depot, RunFolder};
 use crate::disk::{Durability, remove_folder, replace_json};
+use crate::lay::{self, LayError, Shelf};
 use crate::order::{Order, Source};
 use crate::scratch::{self, Scratch, ScratchError};
 use crate::snapshot::{Entry, Kind, Manifest, SnapshotError, decode};
 use crate::step;
 use crate::sys::Overlay;
-use crate::tree::{self, TreeError};
+use crate::tree;
 use crate::view::{Layered, OPAQUE, View, is_whiteout};
 
 /// A mount, its trial and the note about it cost a few milliseconds and some caution of those who look from outside;
@@ -32,7 +33,7 @@ pub(crate) enum WorkError {
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     #[error(transparent)]
-    Tree(#[from] TreeError),
+    Tree(#[from] LayError),
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -86,7 +87,7 @@ fn begin(order: &Order, digest: &Digest, folder: &RunFolder) -> Result<Option<Ov
             return begin_layered(folder, digest).map(Some);
         }
     }
-    tree::lay(depot, &manifest, &folder.work())?;
+    lay::lay(depot, &manifest, &folder.work())?;
     Ok(None)
 }
 
@@ -208,13 +209,14 @@ pub(crate) fn try_out(folder: &Path) -> io::Result<()> {
 fn fill_up(depot: &Depot, folder: &RunFolder, layered: &Layered, manifest: &Manifest) -> Result<(), WorkError> {
     let view = View::layered(folder.work(), depot.tree(&layered.tree));
     let part = folder.path().join(PART);
+    let shelf = Shelf::new(depot);
     for entry in manifest.entries.iter().filter(|entry| view.shows_through(&decode(&entry.path))) {
         let to = folder.work().join(decode(&entry.path));
         match entry.kind {
             Kind::Folder => fs_err::create_dir(to)?,
             Kind::File { .. } | Kind::Link { .. } => {
                 remove_file(&part)?;
-                tree::lay_one(depot, &Entry { path: PART.to_owned(), ..entry.clone() }, folder.path())?;
+                shelf.lay_one(&Entry { path: PART.to_owned(), ..entry.clone() }, folder.path())?;
                 fs_err::rename(&part, to)?;
             }
         }

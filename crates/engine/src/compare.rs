@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use trainyard_agent::depot::Depot;
+use trainyard_agent::pack::{Packs, content};
 use trainyard_agent::snapshot::{Kind, Manifest};
 use trainyard_core::id::Digest;
 
@@ -28,13 +29,17 @@ pub struct Code {
 #[derive(Debug)]
 enum Contents {
     /// Any of these may have a blob or not.
-    Depots(Vec<Depot>),
+    Depots(Vec<(Depot, Packs)>),
     Files(BTreeMap<Digest, PathBuf>),
 }
 
 impl Code {
     pub fn stored(manifest: Manifest, depots: Vec<Depot>) -> Self {
-        Self { entries: entries(manifest), contents: Contents::Depots(depots) }
+        let with_packs = |depot: Depot| {
+            let packs = Packs::read(&depot);
+            (depot, packs)
+        };
+        Self { entries: entries(manifest), contents: Contents::Depots(depots.into_iter().map(with_packs).collect()) }
     }
 
     pub fn scanned(snapshot: Snapshot) -> Self {
@@ -43,15 +48,14 @@ impl Code {
 
     /// `None` when the content is not on this machine, or not the same any more.
     fn read(&self, blob: &Digest, size: u64) -> Option<Vec<u8>> {
-        let places = match &self.contents {
-            Contents::Depots(depots) => depots.iter().map(|depot| depot.blob(blob)).collect(),
-            Contents::Files(files) => vec![files.get(blob)?.clone()],
-        };
-        places.into_iter().find_map(|place| {
-            let mut bytes = Vec::new();
-            std::fs::File::open(place).ok()?.take(size).read_to_end(&mut bytes).ok()?;
-            (blake3::hash(&bytes).to_hex().as_str() == blob.0).then_some(bytes)
-        })
+        match &self.contents {
+            Contents::Depots(depots) => depots.iter().find_map(|(depot, packs)| content(depot, packs, blob)),
+            Contents::Files(files) => {
+                let mut bytes = Vec::new();
+                std::fs::File::open(files.get(blob)?).ok()?.take(size).read_to_end(&mut bytes).ok()?;
+                (blake3::hash(&bytes).to_hex().as_str() == blob.0).then_some(bytes)
+            }
+        }
     }
 }
 

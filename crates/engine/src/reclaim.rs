@@ -8,6 +8,7 @@ use std::time::Duration;
 use trainyard_agent::depot::{Depot, ImageName};
 use trainyard_agent::disk::remove_folder;
 use trainyard_agent::order::Source;
+use trainyard_agent::pack::{Idle, idle};
 use trainyard_agent::reclaim::{Found, Item, Wish, blobs_of, is_old, sent_here, size};
 use trainyard_core::id::{Digest, RunId};
 
@@ -124,12 +125,15 @@ pub fn plan(ledger: &Ledger, depot: &Depot, images: &Path, runs: Vec<RunRow>) ->
     }
     let mut kept = kept_snapshots(ledger, &going)?;
     kept.extend(sent.snapshots);
+    let blobs: BTreeSet<Digest> = kept.iter().flat_map(|digest| blobs_of(depot, digest)).collect();
     let mut needed: BTreeSet<PathBuf> = kept.iter().map(|digest| depot.snapshot(digest)).collect();
-    for digest in &kept {
-        needed.extend(blobs_of(depot, digest));
+    needed.extend(blobs.iter().map(|blob| depot.blob(blob)));
+    needed.extend(files_below(&depot.packs()).into_iter().map(|(path, _)| path));
+    for path in idle(depot, &blobs).iter().flat_map(Idle::files) {
+        needed.remove(&path);
     }
     files.extend(unused_trees(depot, &kept));
-    for folder in [depot.snapshots(), depot.blobs()] {
+    for folder in [depot.snapshots(), depot.blobs(), depot.packs()] {
         files.extend(files_below(&folder).into_iter().filter(|(path, _)| !needed.contains(path)));
     }
     Ok(Plan { runs, files })

@@ -7,13 +7,12 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use trainyard_core::id::Digest;
 
 use crate::depot::Depot;
+use crate::disk::unique;
 
 pub(super) struct Blobs<'a> {
     depot: &'a Depot,
@@ -45,13 +44,11 @@ impl<'a> Blobs<'a> {
 
     /// A file that becomes the blob when it is published, and is gone if it never is.
     pub(super) fn begin(&self, digest: [u8; 32]) -> io::Result<Begun<'_>> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         let path = self.depot.blob(&named(digest));
         let folder = self.folder(digest, path.parent().unwrap_or(&path))?;
         let name = path.file_name().unwrap_or_default().to_owned();
         let mut beside = name.clone();
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        beside.push(format!(".{}-{count}-{:08x}.tmp", std::process::id(), mark()));
+        beside.push(format!(".{}.tmp", unique()));
         let file = create(folder, &beside).map_err(|error| at(&path, error))?;
         Ok(Begun { file, folder, name, beside, published: false })
     }
@@ -101,18 +98,6 @@ impl Drop for Begun<'_> {
 
 pub(super) fn named(digest: [u8; 32]) -> Digest {
     Digest(blake3::Hash::from_bytes(digest).to_hex().to_string())
-}
-
-/// Tells this process from one with the same number on another machine that shares the disk.
-fn mark() -> u32 {
-    static MARK: OnceLock<u32> = OnceLock::new();
-    *MARK.get_or_init(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let hash = blake3::hash(format!("{host} {}", now.as_nanos()).as_bytes());
-        let [a, b, c, d, ..] = *hash.as_bytes();
-        u32::from_le_bytes([a, b, c, d])
-    })
 }
 
 fn at(path: &Path, error: io::Error) -> io::Error {

@@ -5,10 +5,10 @@ use std::io::{self, Read, Write};
 
 use rustix::fs::FileType;
 
-use super::block::{BLOCK, Packer, Worth, looks_compressible};
 use super::frame::{self, Tag};
 use super::message::{Fetched, Wanted};
 use crate::beneath::{Beneath, Facts};
+use crate::block::{BLOCK, Packer, Worth, looks_compressible};
 use crate::snapshot::decode;
 
 /// Sends one block after another. A file is a [`Fetched`] with its first bytes, then more bytes, then its hash.

@@ -4,7 +4,6 @@
 //! [`frame`] bounds what a peer can make us hold, [`message`] is what is said, [`serve`] is the agent's side.
 
 mod blobs;
-pub mod block;
 pub mod edit;
 pub mod fetch;
 mod files;

@@ -11,14 +11,15 @@ use rustix::fs::{AtFlags, FileType};
 use trainyard_core::id::Digest;
 
 use super::blobs::{Begun, Blobs, named};
-use super::block::{self, Record, Unpacker};
 use super::edit::{self, Edit};
 use super::frame::Body;
 use super::message::is_digest;
 use crate::beneath::Facts;
+use crate::block::{self, Record, Unpacker};
 use crate::crew::{hands, share};
 use crate::depot::Depot;
 use crate::disk::{Durability, replace};
+use crate::pack::{self, Packs};
 use crate::snapshot::{Entry, Kind, Manifest};
 
 /// A manifest of a million files; more is no project.
@@ -79,8 +80,31 @@ impl Offer {
         &self.digest
     }
 
-    /// A blob of another length is one that a power cut left short.
     fn look(&mut self, depot: &Depot) -> io::Result<()> {
+        self.look_into_packs(depot);
+        self.look_for_files(depot)
+    }
+
+    /// Where many are looked for, many may be.
+    fn look_into_packs(&mut self, depot: &Depot) {
+        if self.lacking.is_empty() {
+            return;
+        }
+        let packs = Packs::read(depot);
+        let mut used = BTreeSet::new();
+        self.lacking.retain(|digest, size| {
+            let place = packs.place(digest).filter(|_| packs.size(digest) == Some(*size));
+            used.extend(place.map(|place| packs.path(place)));
+            place.is_none()
+        });
+        for path in used {
+            let modified = rustix::fs::lstat(path).map_or(0, |found| Facts::from(found).modified);
+            keep_fresh(modified, || path.to_owned());
+        }
+    }
+
+    /// A blob of another length is one that a power cut left short.
+    fn look_for_files(&mut self, depot: &Depot) -> io::Result<()> {
         let Ok(folder) = File::open(depot.blobs()) else { return Ok(()) };
         let blobs: Vec<(&Digest, &u64)> = self.lacking.iter().collect();
         let there = share(&blobs, hands(blobs.len() / WORTH_A_THREAD), |(digest, size)| {
@@ -187,7 +211,7 @@ pub(super) fn put(depot: &Depot, body: &mut Body<'_, impl Read>) -> io::Result<S
             .map(|_| {
                 let (sender, blocks) = sync_channel(WAITING);
                 let blobs = &blobs;
-                (sender, scope.spawn(move || Lane::new(blobs).store(&blocks)))
+                (sender, scope.spawn(move || Lane::new(depot, blobs).store(&blocks)))
             })
             .unzip();
         let read = hand_out(body, &senders);
@@ -218,6 +242,7 @@ fn hand_out(body: &mut Body<'_, impl Read>, lanes: &[SyncSender<Vec<u8>>]) -> io
 /// One thread that unpacks, verifies and writes.
 struct Lane<'a> {
     blobs: &'a Blobs<'a>,
+    packs: pack::Writer<'a>,
     growing: HashMap<[u8; 32], Growing<'a>>,
     stored: Stored,
 }
@@ -230,32 +255,37 @@ struct Growing<'a> {
 }
 
 impl<'a> Lane<'a> {
-    fn new(blobs: &'a Blobs<'a>) -> Self {
-        Self { blobs, growing: HashMap::new(), stored: Stored::default() }
+    fn new(depot: &'a Depot, blobs: &'a Blobs<'a>) -> Self {
+        Self { blobs, packs: pack::Writer::new(depot), growing: HashMap::new(), stored: Stored::default() }
     }
 
     fn store(mut self, blocks: &Receiver<Vec<u8>>) -> io::Result<Stored> {
         let mut unpacker = Unpacker::new()?;
         for packed in blocks {
+            let mut whole = Vec::new();
             for record in block::records(unpacker.unpack(&packed)?) {
                 let record = record?;
-                if record.offset == 0 && record.bytes.len() as u64 == record.total {
-                    self.whole(&record)?;
-                } else {
+                if record.offset > 0 || record.bytes.len() as u64 != record.total {
                     self.piece(&record)?;
+                } else if *blake3::hash(record.bytes).as_bytes() == record.digest {
+                    whole.push(record);
+                } else {
+                    self.stored.wrong.insert(record.digest);
                 }
             }
+            self.whole(&packed, &whole)?;
         }
         Ok(self.stored)
     }
 
-    fn whole(&mut self, record: &Record<'_>) -> io::Result<()> {
-        if *blake3::hash(record.bytes).as_bytes() != record.digest {
-            self.stored.wrong.insert(record.digest);
-            return Ok(());
+    /// What of a block is whole and what its names say.
+    fn whole(&mut self, packed: &[u8], records: &[Record<'_>]) -> io::Result<()> {
+        if pack::is_worth(records) {
+            self.packs.add(packed, records)?;
+        } else {
+            records.iter().try_for_each(|record| self.blobs.put(record.digest, record.bytes))?;
         }
-        self.blobs.put(record.digest, record.bytes)?;
-        self.stored.whole.insert(record.digest);
+        self.stored.whole.extend(records.iter().map(|record| record.digest));
         Ok(())
     }
 

@@ -201,3 +201,36 @@ fn a_run_that_is_at_work_stays_whatever_is_believed_elsewhere() {
     carry_out(&place.depot, &wish).unwrap();
     assert!(!folder.path().exists());
 }
+
+#[test]
+fn a_pack_goes_when_less_than_half_of_it_is_needed_and_the_rest_gets_files() {
+    use crate::pack::tests::{digest as named, pack, texts};
+    use crate::pack::{Packs, content};
+    use crate::snapshot::Entry;
+    let place = Place::new();
+    let all = texts(0, 60);
+    all.chunks(20).for_each(|texts| pack(&place.depot, texts));
+    // All of the first pack but a few, a few of the second, nothing of the third.
+    let needed = all[..17].iter().chain(&all[20..23]);
+    let entry = |text: &String| {
+        let kind = Kind::File { blob: named(text), size: text.len() as u64, mode: 0o644 };
+        Entry { path: text.clone(), kind }
+    };
+    let manifest = Manifest { entries: needed.clone().map(entry).collect() };
+    fs_err::write(place.depot.snapshot(&manifest.digest()), manifest.bytes()).unwrap();
+    let wish = Wish { keep: [manifest.digest()].into(), ..Wish::default() };
+    let files = || entries(&place.depot.packs()).unwrap().len();
+    assert_eq!(carry_out(&place.depot, &wish).unwrap(), Found::default(), "they may be on their way");
+    assert_eq!(files(), 6);
+    place.age();
+    let found = carry_out(&place.depot, &wish).unwrap();
+    assert_eq!(found.items.iter().map(|item| item.what).collect::<Vec<_>>(), [What::Blobs]);
+    assert_eq!(files(), 2, "the first pack and its index");
+    let packs = Packs::read(&place.depot);
+    for text in needed {
+        assert_eq!(content(&place.depot, &packs, &named(text)).unwrap(), text.as_bytes());
+    }
+    assert!(place.depot.blob(&named(&all[20])).exists() && !place.depot.blob(&named(&all[0])).exists());
+    place.age();
+    assert_eq!(carry_out(&place.depot, &wish).unwrap(), Found::default(), "nothing is left to do");
+}

@@ -1,10 +1,11 @@
 //! Snapshots to a depot: only what is missing, verified, whole or not at all, whatever is cut and whenever.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use trainyard_agent::depot::Depot;
+use trainyard_agent::pack::{Packs, content};
 use trainyard_agent::snapshot::{Entry, Kind, Manifest, encode};
 use trainyard_core::id::Digest;
 use trainyard_engine::host::{Host, SshHost};
@@ -79,8 +80,18 @@ fn send(pipe: &mut Pipe, snapshot: &Snapshot) -> Result<Sent, TransferError> {
     upload(pipe, snapshot, None, &mut |_| {})
 }
 
-/// Every blob that has its final name has its content, or is known by its length to be cut short.
+/// Of these snapshots, how many contents are there, in packs or in files of their own.
 fn blobs(depot: &Path, snapshots: &[&Snapshot]) -> usize {
+    let single = single(depot, snapshots);
+    let depot = Depot::new(depot);
+    let packs = Packs::read(&depot);
+    let all: BTreeSet<&Digest> = snapshots.iter().flat_map(|snapshot| snapshot.files.keys()).collect();
+    let is_packed = |digest: &&&Digest| !single.contains(**digest) && content(&depot, &packs, digest).is_some();
+    single.len() + all.iter().filter(is_packed).count()
+}
+
+/// Every blob that has its final name has its content, or is known by its length to be cut short.
+fn single(depot: &Path, snapshots: &[&Snapshot]) -> BTreeSet<Digest> {
     let entries = || snapshots.iter().flat_map(|snapshot| &snapshot.manifest.entries);
     let size_of = |digest: &str| {
         entries().find_map(|entry| match &entry.kind {
@@ -88,7 +99,7 @@ fn blobs(depot: &Path, snapshots: &[&Snapshot]) -> usize {
             _ => None,
         })
     };
-    let mut count = 0;
+    let mut found = BTreeSet::new();
     for folder in std::fs::read_dir(depot.join("blobs")).into_iter().flatten() {
         let folder = folder.unwrap();
         for blob in std::fs::read_dir(folder.path()).unwrap() {
@@ -102,11 +113,11 @@ fn blobs(depot: &Path, snapshots: &[&Snapshot]) -> usize {
                 }
                 assert_eq!(blake3::hash(&content).to_hex().as_str(), digest);
                 assert_eq!(blob.metadata().unwrap().permissions().mode() & 0o777, 0o444);
-                count += 1;
+                found.insert(Digest(digest));
             }
         }
     }
-    count
+    found
 }
 
 fn is_whole(depot: &Path, snapshot: &Snapshot) -> bool {
@@ -114,10 +125,8 @@ fn is_whole(depot: &Path, snapshot: &Snapshot) -> bool {
     let there = Manifest::read(&depot, &snapshot.digest);
     let Ok(manifest) = there else { return false };
     assert_eq!(manifest, snapshot.manifest);
-    for digest in snapshot.files.keys() {
-        let content = std::fs::read(depot.blob(digest)).unwrap();
-        assert_eq!(blake3::hash(&content).to_hex().as_str(), digest.0);
-    }
+    let packs = Packs::read(&depot);
+    snapshot.files.keys().for_each(|digest| assert!(content(&depot, &packs, digest).is_some(), "{}", digest.0));
     true
 }
 
@@ -140,6 +149,33 @@ fn only_what_is_missing_is_sent() {
     std::fs::remove_file(folder.join("sub/8")).unwrap();
     let changed = scan(&folder);
     assert_eq!(send(&mut pipe, &changed).unwrap().files, 1);
+    assert!(is_whole(&depot, &changed) && is_whole(&depot, &snapshot));
+}
+
+#[test]
+fn many_small_files_are_few_files_at_the_site() {
+    let root = tempfile::tempdir().unwrap();
+    let (folder, depot) = (root.path().join("p"), root.path().join("d"));
+    std::fs::create_dir(&folder).unwrap();
+    for number in 0..3000 {
+        std::fs::write(folder.join(number.to_string()), text(number, 500)).unwrap();
+    }
+    // Of these eight fill a block.
+    for number in 0..45 {
+        std::fs::write(folder.join(format!("z{number:02}")), noise(number, 60_000)).unwrap();
+    }
+    let snapshot = scan(&folder);
+    let mut pipe = here(&depot);
+    assert_eq!(send(&mut pipe, &snapshot).unwrap().files, 3045);
+    assert!(is_whole(&depot, &snapshot));
+    assert_eq!(single(&depot, &[&snapshot]).len(), 0);
+    let packs = std::fs::read_dir(depot.join("packs")).unwrap().count();
+    assert!((2..=8).contains(&packs), "{packs}: a pack and its index for each thread that received something");
+    // Few that change get files of their own, so that packs stay few.
+    std::fs::write(folder.join("7"), "new").unwrap();
+    let changed = scan(&folder);
+    assert_eq!(send(&mut pipe, &changed).unwrap().files, 1);
+    assert_eq!(single(&depot, &[&changed]).len(), 1);
     assert!(is_whole(&depot, &changed) && is_whole(&depot, &snapshot));
 }
 

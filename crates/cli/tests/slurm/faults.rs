@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use trainyard_testkit::slurm::{Options, Slurm};
 use trainyard_testkit::{eventually, processes, within};
@@ -136,7 +136,14 @@ fn squeue_that_fails_changes_nothing() {
     let id = site.show("long")["id"].as_str().map(str::to_owned).expect("an id");
     let mark = format!("YARD_RUN={id}");
     eventually("the program to end", || processes::with_environment(&mark).is_empty().then_some(()));
-    assert_eq!(site.show("long")["state"], "running", "could not ask is no answer");
+    // However long it lasts: moments here, ten minutes with `./test --all`.
+    let silence = std::env::var("YARD_TEST_SILENCE").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    let (began, silence) = (Instant::now(), Duration::from_secs(silence));
+    within(silence * 2, "the silence to be over", || {
+        assert_eq!(site.show("long")["state"], "running", "could not ask is no answer");
+        assert!(site.run(&["ps"]).stderr.contains("has not answered since"), "and that is said");
+        (began.elapsed() >= silence).then_some(())
+    });
     std::fs::remove_file(broken).expect("to remove it");
     site.wait_for("long", "succeeded");
 }

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
+use trainyard_agent::block::{BLOCK, Packer, RECORD, Record, Worth, looks_compressible};
 use trainyard_agent::depot::Depot;
 use trainyard_agent::order::Secrets;
-use trainyard_agent::pipe::block::{BLOCK, Packer, RECORD, Record, Worth, looks_compressible};
 use trainyard_agent::pipe::frame::{self, Tag};
 use trainyard_agent::ray::{Seal, entry};
 use trainyard_agent::snapshot::{Kind, Manifest};

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::FileType;
 use trainyard_agent::beneath::Beneath;
-use trainyard_agent::pipe::block::Unpacker;
+use trainyard_agent::block::Unpacker;
 use trainyard_agent::pipe::fetch::pieces;
 use trainyard_agent::pipe::message::{Answer, Fetched, Request, Wanted};
 use trainyard_agent::snapshot::decode;

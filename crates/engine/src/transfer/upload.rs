@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use trainyard_agent::pipe::block::{BLOCK, Packer, RECORD, Record, Worth, looks_compressible};
+use trainyard_agent::block::{BLOCK, Packer, RECORD, Record, Worth, looks_compressible};
 use trainyard_agent::pipe::edit;
 use trainyard_agent::pipe::frame::Tag;
 use trainyard_agent::pipe::message::{Answer, Request};

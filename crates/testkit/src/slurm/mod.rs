@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::ports;
 use crate::processes;
 use crate::stage::{Stage, User};
-use crate::waiting::{eventually, within};
+use crate::waiting::{eventually, patiently, within};
 use crate::yard::Output;
 
 pub use jobs::Row;
@@ -298,15 +298,12 @@ impl Slurm {
     /// # Panics
     /// When it does not come to that in two minutes.
     pub fn wait_for(&self, id: &str, state: &str) -> Row {
-        let until = std::time::Instant::now() + Duration::from_secs(120);
-        loop {
-            let found = self.job(id);
-            if let Some(row) = found.iter().find(|row| row.state == state) {
-                return row.clone();
-            }
-            assert!(std::time::Instant::now() < until, "job {id} is not {state} but {found:?}\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let mut found = Vec::new();
+        let row = patiently(Duration::from_secs(120), || {
+            found = self.job(id);
+            found.iter().find(|row| row.state == state).cloned()
+        });
+        row.unwrap_or_else(|| panic!("job {id} is not {state} but {found:?}\n{}", self.log()))
     }
 
     /// The end of every log, for the message of a failed test.
