@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use trainyard_core::id::RunId;
 use trainyard_core::run::Outcome;
+use trainyard_engine::site::{self, InQueue};
 
 use crate::processes;
 use crate::waiting::{eventually, within};
@@ -48,6 +49,24 @@ pub enum Seen {
     Unknown,
     /// Could not be found out now.
     Doubt,
+}
+
+impl Seen {
+    /// What a site says. A program runs from its first heartbeat on.
+    ///
+    /// # Panics
+    /// When a run has ended without a result.
+    pub fn at_site(seen: site::Seen) -> Self {
+        let begun = seen.finding.filter(|finding| finding.state.is_some());
+        match (begun, seen.queue) {
+            (Some(finding), _) if finding.state.iter().all(|state| state.run.state.has_ended()) => {
+                Self::Ended(finding.results.last().expect("an end has a result").outcome.clone())
+            }
+            (Some(finding), InQueue::Running) if finding.status.is_some() => Self::Running,
+            (None, InQueue::Absent) => Self::Unknown,
+            _ => Self::Waiting,
+        }
+    }
 }
 
 /// # Panics

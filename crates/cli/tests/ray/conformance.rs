@@ -1,7 +1,6 @@
 //! Ray clusters pass what everything that runs things must pass, old and new.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use trainyard_agent::depot::Depot;
 use trainyard_agent::disk::now;
@@ -13,10 +12,12 @@ use trainyard_core::run::{Policy, Run};
 use trainyard_core::spec::{Command, JobSpec, Layer, ResumeBy, TargetSpec, load};
 use trainyard_core::time::Span;
 use trainyard_engine::pipe::Pipe;
-use trainyard_engine::site::{Asked, InQueue, Place, Reach, Shipment, Site, SitePlan, open};
+use trainyard_engine::site::{Asked, Place, Reach, Shipment, Site, SitePlan, open};
 use trainyard_engine::snapshot::{Rules, take};
 use trainyard_testkit::conformance::{Seen, Subject, all, new_run};
-use trainyard_testkit::ray::{Ray, Size, versions};
+use trainyard_testkit::ray::Ray;
+
+use crate::clusters;
 
 struct Remote<'a> {
     ray: &'a Ray,
@@ -131,18 +132,7 @@ impl Subject for Remote<'_> {
             return runs.iter().map(|_| Seen::Doubt).collect();
         };
         assert_eq!(seen.iter().map(|it| it.run).collect::<Vec<_>>(), runs, "one answer each, in order");
-        let tell = |it: trainyard_engine::site::Seen| {
-            let begun = it.finding.filter(|finding| finding.state.is_some());
-            match (begun, it.queue) {
-                (Some(finding), _) if finding.state.iter().all(|state| state.run.state.has_ended()) => {
-                    Seen::Ended(finding.results.last().expect("an end has a result").outcome.clone())
-                }
-                (Some(_), InQueue::Running) => Seen::Running,
-                (None, InQueue::Absent) => Seen::Unknown,
-                _ => Seen::Waiting,
-            }
-        };
-        seen.into_iter().map(tell).collect()
+        seen.into_iter().map(Seen::at_site).collect()
     }
 
     fn log(&mut self, run: RunId, from: u64) -> (Vec<u8>, u64) {
@@ -173,17 +163,12 @@ impl Subject for Remote<'_> {
     }
 }
 
-fn conforms(python: &Path) {
-    let ray = Ray::start(python, &[Size { cpus: 8, gpus: 0 }], None);
-    all(&mut Remote::new(&ray));
-}
-
 #[test]
 fn the_ray_of_isaac_lab_conforms() {
-    conforms(&versions()[0]);
+    all(&mut Remote::new(&clusters::of_isaac_lab()));
 }
 
 #[test]
 fn the_newest_ray_conforms() {
-    conforms(&versions()[1]);
+    all(&mut Remote::new(&clusters::newest()));
 }

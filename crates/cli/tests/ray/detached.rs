@@ -1,16 +1,17 @@
 //! Sweeps whose controller is on the cluster: they outlive the laptop, and are read and commanded from any other.
 
-use std::path::Path;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
 use trainyard_core::plan::ray::JobStatus;
 use trainyard_testkit::processes::{kill, mentioning, with_environment};
-use trainyard_testkit::ray::{Ray, Size, versions};
+use trainyard_testkit::ray::Ray;
 use trainyard_testkit::{Yard, within};
 
+use crate::clusters::{self, TOKEN};
+
 const PATIENCE: Duration = Duration::from_secs(300);
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const SECRET: &str = "hunter2-and-more";
 
 const FILE: &str = r#"
@@ -82,12 +83,17 @@ fn keepers(ray: &Ray) -> Vec<i32> {
     here.into_iter().filter(|pid| all.contains(pid) && keeping.contains(pid)).collect()
 }
 
-fn survives(python: &Path, token: Option<&str>, head: Head) {
-    let mut ray = Ray::start(python, &[Size { cpus: 4, gpus: 0 }], token);
+fn trials(ray: &Ray) -> BTreeSet<String> {
+    let jobs = ray.client().jobs().unwrap().into_iter();
+    jobs.map(|job| job.id).filter(|id| id.starts_with("train.")).collect()
+}
+
+fn survives(ray: &mut Ray, token: Option<&str>, head: Head) {
     let client = ray.client();
+    let before = trials(ray);
 
     // Begun on a laptop that is then thrown away, with everything that yard had there.
-    let mut first = laptop(&ray);
+    let mut first = laptop(ray);
     first.set("SECRET_TOKEN", SECRET);
     let begun = first.run(&["sweep", "tune", "--on", "r", "--detach-controller", "--detach"]);
     assert_eq!(begun.exit, 0, "{begun:?}");
@@ -97,7 +103,7 @@ fn survives(python: &Path, token: Option<&str>, head: Head) {
     drop(first);
 
     // Another, which has nothing but the project's file.
-    let mut second = laptop(&ray);
+    let mut second = laptop(ray);
     let going = until(&second, "tune", "two trials run", |shown| shown["runs"]["running"] == 2);
     assert_eq!(going["state"], "going", "{going}");
     assert_eq!(second.json(&["sweep", "ls", "--at", "r"])["sweeps"][0]["name"], "tune");
@@ -106,9 +112,9 @@ fn survives(python: &Path, token: Option<&str>, head: Head) {
     assert!(nothing.stderr.contains("--at"), "{nothing:?}");
 
     // The yardmaster there is killed, and followed by another without anybody's help.
-    let killed = within(PATIENCE, "a yardmaster on the cluster", || yardmasters(&ray).first().copied());
+    let killed = within(PATIENCE, "a yardmaster on the cluster", || yardmasters(ray).first().copied());
     kill(killed);
-    within(PATIENCE, "another yardmaster", || yardmasters(&ray).into_iter().find(|pid| *pid != killed));
+    within(PATIENCE, "another yardmaster", || yardmasters(ray).into_iter().find(|pid| *pid != killed));
 
     // Nothing begins while it is paused.
     let paused = second.run(&["sweep", "pause", "tune", "--at", "r"]);
@@ -120,7 +126,7 @@ fn survives(python: &Path, token: Option<&str>, head: Head) {
 
     // The whole controller is killed. A command starts it again, and as that machine does not have the secrets, what is new
     // waits for one that has.
-    keepers(&ray).into_iter().chain(yardmasters(&ray)).for_each(kill);
+    keepers(ray).into_iter().chain(yardmasters(ray)).for_each(kill);
     within(PATIENCE, "the end of the controller", || {
         let jobs = client.jobs().ok()?;
         let mut controllers = jobs.iter().filter(|job| job.id.starts_with("yard-controller"));
@@ -140,8 +146,8 @@ fn survives(python: &Path, token: Option<&str>, head: Head) {
     assert_eq!(done["runs"]["ended"], 6, "{done}");
 
     // Every trial was executed once, by one Ray job.
-    let jobs = client.jobs().unwrap();
-    assert_eq!(jobs.iter().filter(|job| job.id.starts_with("train.")).count(), 6, "{jobs:?}");
+    let after = trials(ray);
+    assert_eq!(after.difference(&before).count(), 6, "{after:?}");
     for trial in 0..6 {
         let run = second.json(&["show", &format!("tune-{trial}"), "--at", "r"]);
         assert_eq!(
@@ -193,7 +199,7 @@ fn survives(python: &Path, token: Option<&str>, head: Head) {
 
     // With nothing left to do nothing of it runs, and neither secret was ever where others look.
     within(PATIENCE, "the controller to leave", || {
-        (keepers(&ray).is_empty() && yardmasters(&ray).is_empty()).then_some(())
+        (keepers(ray).is_empty() && yardmasters(ray).is_empty()).then_some(())
     });
     let mut seen = format!("{:?}", client.jobs().unwrap());
     for node in 0..=1 {
@@ -208,10 +214,10 @@ fn survives(python: &Path, token: Option<&str>, head: Head) {
 
 #[test]
 fn a_sweep_outlives_the_laptop_on_the_newest_ray() {
-    survives(&versions()[1], Some(TOKEN), Head::IsKilled);
+    survives(&mut clusters::newest(), Some(TOKEN), Head::IsKilled);
 }
 
 #[test]
 fn a_sweep_outlives_the_laptop_on_the_ray_of_isaac_lab() {
-    survives(&versions()[0], None, Head::Stays);
+    survives(&mut clusters::of_isaac_lab(), None, Head::Stays);
 }

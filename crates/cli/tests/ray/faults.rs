@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use trainyard_testkit::processes::with_environment;
-use trainyard_testkit::ray::{Ray, Size, newest};
+use trainyard_testkit::ray::Ray;
 use trainyard_testkit::{Yard, within};
+
+use crate::clusters;
 
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -35,7 +37,7 @@ fn until(yard: &Yard, run: &str, state: &str) -> serde_json::Value {
 
 #[test]
 fn a_head_that_is_killed_leaves_doubt_and_then_certainty() {
-    let mut ray = Ray::start(&newest(), &[Size { cpus: 4, gpus: 0 }], None);
+    let mut ray = clusters::newest();
     let yard = yard(&ray);
     for job in ["long", "again"] {
         assert_eq!(yard.run(&["run", job, "--on", "r", "--detach"]).exit, 0);
@@ -68,7 +70,7 @@ fn a_head_that_is_killed_leaves_doubt_and_then_certainty() {
 
 #[test]
 fn an_upload_that_is_cut_goes_on_where_it_ended() {
-    let ray = Ray::start(&newest(), &[Size { cpus: 2, gpus: 0 }], None);
+    let ray = clusters::of_isaac_lab();
     let yard = yard(&ray);
     yard.write(
         "trainyard.toml",
@@ -92,10 +94,11 @@ fn an_upload_that_is_cut_goes_on_where_it_ended() {
         std::fs::write(yard.project().join(format!("{number}.bin")), &noise).unwrap();
     }
     let size = 10 * (6_u64 << 20);
+    let cuts = ray.cuts();
     ray.close_after(size / 2);
     let cut = yard.run(&["run", "a", "--on", "r", "--detach"]);
     assert_eq!(cut.exit, 4, "{cut:?}");
-    assert_eq!(ray.cuts(), 1);
+    assert_eq!(ray.cuts() - cuts, 1);
     assert_eq!(yard.runs().len(), 1, "nothing was submitted");
     ray.be_away(false);
     let before = ray.bytes();

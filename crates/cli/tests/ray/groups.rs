@@ -1,13 +1,12 @@
 //! Groups on a cluster: together on several nodes, in order, on certain nodes.
 
-use trainyard_testkit::ray::{Ray, Size, newest};
 use trainyard_testkit::{Yard, eventually};
 
-const NODE: Size = Size { cpus: 2, gpus: 1 };
+use crate::clusters;
 
 #[test]
 fn the_members_of_a_gang_are_runs_like_any_other() {
-    let ray = Ray::start(&newest(), &[NODE, NODE], None);
+    let ray = clusters::newest();
     let text = "[project]\nname = 'p'\n
         [jobs.good]\ncommand = ['sh', '-c', 'echo hello; mkdir out; echo 1 > out/x']\ngpus = 1\noutputs = ['out/']
         [jobs.bad]\ncommand = ['sh', '-c', 'echo oh; exit 7']\ngpus = 1
@@ -45,8 +44,45 @@ fn the_members_of_a_gang_are_runs_like_any_other() {
 }
 
 #[test]
+fn a_node_that_dies_takes_only_its_own_members_of_a_gang() {
+    let mut ray = clusters::newest();
+    let shared = tempfile::tempdir_in("/tmp").unwrap();
+    let go = shared.path().join("go");
+    let text = format!(
+        "[project]\nname = 'p'\n
+        [jobs.any]\ncommand = ['sh', '-c', 'while [ ! -e $GO ]; do sleep 0.2; done']\ngpus = 1\nseeds = [1, 2]\ngrace = '1s'
+        [jobs.any.env]\nGO = '{}'
+        [jobs.any.resume]\nattempts = 2\non = ['node-failure']
+        [groups.g]\njobs = ['any']\nstart = 'together'\n",
+        go.display()
+    );
+    let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &format!("{text}\n{}", ray.target("r")));
+    yard.set("YARD_PACE", "300");
+    assert_eq!(yard.run(&["run", "g", "--on", "r", "--detach"]).exit, 0);
+    let runs = ["any-s1", "any-s2"];
+    runs.iter().for_each(|run| drop(yard.wait_for(run, "running")));
+    let on_second = |run: &&str| {
+        let id = yard.show(run)["id"].as_str().unwrap().to_owned();
+        ray.disk(2).join(format!("runs/{id}")).exists()
+    };
+    let (dies, stays): (Vec<&str>, Vec<&str>) = runs.into_iter().partition(on_second);
+    assert_eq!((dies.len(), stays.len()), (1, 1), "one on each node");
+    let attempts = |run: &str| yard.show(run)["attempts"].as_array().unwrap().clone();
+
+    ray.kill_node(2);
+    eventually("a second attempt for what ran there", || (attempts(dies[0]).len() == 2).then_some(()));
+    assert_eq!(yard.show(stays[0])["state"], "running", "what runs on another node goes on");
+    std::fs::write(&go, "").unwrap();
+    ray.resume();
+    for (run, executed) in [(stays[0], 1), (dies[0], 2)] {
+        yard.wait_for(run, "succeeded");
+        assert_eq!(attempts(run).len(), executed, "{run}: {}", yard.show(run));
+    }
+}
+
+#[test]
 fn in_order_on_certain_nodes_and_by_parts_of_a_node() {
-    let ray = Ray::start(&newest(), &[Size { cpus: 4, gpus: 2 }, NODE], None);
+    let ray = clusters::of_isaac_lab();
     let text = "[project]\nname = 'p'\n
         [jobs.first]\ncommand = ['true']\nnode = '127.0.0.4'
         [jobs.halves]\ncommand = ['sh', '-c', 'echo gpu $CUDA_VISIBLE_DEVICES']\nper-node = 2\nnode = '127.0.0.3'\nseeds = [1, 2]

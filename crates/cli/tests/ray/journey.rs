@@ -1,11 +1,10 @@
 //! Everything a person does with a cluster, through the real program.
 
-use trainyard_testkit::ray::{Ray, Size, newest};
+use trainyard_testkit::ray::Ray;
 use trainyard_testkit::{Yard, eventually};
 
+use crate::clusters::{self, TOKEN};
 use crate::gate;
-
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 const JOBS: &str = r#"
 [project]
@@ -28,11 +27,12 @@ grace = "1s"
 [jobs.holds]
 command = ["sleep", "4004"]
 gpus = 1
+seeds = [1, 2]
 grace = "1s"
 
-[jobs.both]
+[jobs.one]
 command = ["true"]
-gpus = 2
+gpus = 1
 
 [jobs.wide]
 command = ["true"]
@@ -49,7 +49,7 @@ fn yard(ray: &Ray) -> Yard {
 
 #[test]
 fn from_the_laptop_to_results() {
-    let ray = Ray::start(&newest(), &[Size { cpus: 4, gpus: 2 }], Some(TOKEN));
+    let ray = clusters::newest();
     from_submission_to_results(&ray);
     what_waits_says_why(&ray);
     every_node_is_looked_at(&ray);
@@ -76,7 +76,8 @@ fn from_submission_to_results(ray: &Ray) {
     assert_eq!(std::fs::read_to_string(results.join("token")).unwrap(), "hunter2-and-more");
     let model = std::fs::read(results.join("deep/model.bin")).unwrap();
     let id = yard.show("train-s1")["id"].as_str().unwrap().to_owned();
-    assert_eq!(std::fs::read(ray.disk(1).join(format!("runs/{id}/work/out/deep/model.bin"))).unwrap(), model);
+    let made = |node| std::fs::read(ray.disk(node).join(format!("runs/{id}/work/out/deep/model.bin")));
+    assert_eq!((1..=2).find_map(|node| made(node).ok()).unwrap(), model);
     let before = ray.bytes();
     let again = yard.run(&["pull", "train-s1", "--to", to]);
     assert_eq!(again.exit, 0, "{again:?}");
@@ -106,23 +107,25 @@ fn from_submission_to_results(ray: &Ray) {
     // What no node can do is said before anything is sent.
     let refused = yard.run(&["run", "wide", "--on", "r", "--detach"]);
     assert_eq!(refused.exit, 5, "{refused:?}");
-    assert!(refused.stdout.contains("it needs 3 GPUs, and the largest node has 2 GPUs"), "{refused:?}");
+    assert!(refused.stdout.contains("it needs 3 GPUs, and the largest node has 1 GPU"), "{refused:?}");
 }
 
 /// Ray says no more than that it is pending.
 fn what_waits_says_why(ray: &Ray) {
     let yard = yard(ray);
     yard.run(&["run", "holds", "--on", "r", "--detach"]);
-    yard.wait_for("holds", "running");
-    yard.run(&["run", "both", "--on", "r", "--detach"]);
+    for seed in ["holds-s1", "holds-s2"] {
+        yard.wait_for(seed, "running");
+    }
+    yard.run(&["run", "one", "--on", "r", "--detach"]);
     eventually("a reason", || {
-        let shown = yard.show("both");
+        let shown = yard.show("one");
         assert!(shown["ended"].is_null(), "{shown}");
-        shown["note"].as_str().filter(|note| *note == "waits for 2 GPUs; 1 of 2 are free").map(drop)
+        shown["note"].as_str().filter(|note| *note == "waits for 1 GPU; 0 of 2 are free").map(drop)
     });
-    assert_eq!(yard.run(&["cancel", "both", "holds"]).exit, 0);
-    for job in ["both", "holds"] {
-        yard.wait_for(job, "cancelled");
+    assert_eq!(yard.run(&["cancel", "one", "holds"]).exit, 0);
+    for run in ["one", "holds-s1", "holds-s2"] {
+        yard.wait_for(run, "cancelled");
     }
 }
 
@@ -134,8 +137,8 @@ fn every_node_is_looked_at(ray: &Ray) {
     assert_eq!(checked.exit, 0, "{checked:?}");
     let said = format!("{}{}", checked.stdout, checked.stderr);
     let line = |text: &str| said.lines().find(|line| line.contains(text)).unwrap_or_else(|| panic!("{text}: {said}"));
-    assert!(line("127.0.0.1:").contains("2 nodes, 2 GPUs"), "{said}");
+    assert!(line("127.0.0.1:").contains("3 nodes, 2 GPUs"), "{said}");
     assert!(line("(127.0.0.2)").contains("seen: there is no `nvidia-smi`"), "{said}");
     let worker = line("(127.0.0.3)");
-    assert!(worker.contains("declared: 4 CPUs, 2 GPUs") && worker.contains("NVIDIA Pretend 5000"), "{said}");
+    assert!(worker.contains("declared: 4 CPUs, 1 GPU") && worker.contains("NVIDIA Pretend 5000"), "{said}");
 }

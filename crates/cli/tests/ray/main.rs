@@ -1,6 +1,7 @@
 //! Laptop → Ray clusters, all of them real, with nodes that share no disk.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod clusters;
 mod conformance;
 mod detached;
 mod faults;

@@ -2,22 +2,15 @@
 //! them, and what happens here instead.
 
 use std::net::TcpListener;
-use std::sync::OnceLock;
 
-use trainyard_testkit::ray::{Ray, Size, newest, versions};
+use trainyard_testkit::ray::Ray;
 use trainyard_testkit::{Yard, eventually};
 
-const NODE: Size = Size { cpus: 2, gpus: 1 };
+use crate::clusters;
 
-/// Two nodes, for all tests that do not end any of it.
-fn cluster() -> &'static Ray {
-    static CLUSTER: OnceLock<Ray> = OnceLock::new();
-    CLUSTER.get_or_init(|| Ray::start(&newest(), &[NODE, NODE], None))
-}
-
-fn yard(jobs: &str) -> Yard {
+fn yard(ray: &Ray, jobs: &str) -> Yard {
     let mut yard =
-        Yard::new(env!("CARGO_BIN_EXE_yard"), &format!("[project]\nname = 'p'\n{jobs}\n{}", cluster().target("r")));
+        Yard::new(env!("CARGO_BIN_EXE_yard"), &format!("[project]\nname = 'p'\n{jobs}\n{}", ray.target("r")));
     yard.set("YARD_PACE", "300");
     yard
 }
@@ -41,7 +34,8 @@ command = ['sh', '-c', 'echo $CUDA_VISIBLE_DEVICES']
 per-node = 2
 [groups.g]
 jobs = ['one', 'two', 'part']";
-    let yard = yard(text);
+    let ray = clusters::newest();
+    let yard = yard(&ray, text);
     let ran = yard.run(&["run", "g", "--on", "r"]);
     assert_eq!(ran.exit, 0, "{ran:?}");
     for run in ["one", "two", "part"] {
@@ -55,7 +49,8 @@ fn fault_2_plus_and_star_are_letters_like_any_other() {
     let text = r#"
 [jobs.hydra]
 command = ["python3", "-c", "import json, sys; print(json.dumps(sys.argv[1:]))", "+env.x=1", "a + b", "*", "c * d", "'q'", "k={a:[1,2]}"]"#;
-    let yard = yard(text);
+    let ray = clusters::of_isaac_lab();
+    let yard = yard(&ray, text);
     let ran = yard.run(&["run", "hydra", "--on", "r", "--", "+more=2", "x  y"]);
     assert_eq!(ran.exit, 0, "{ran:?}");
     let said: Vec<String> = serde_json::from_str(&yard.run(&["logs", "hydra"]).stdout).unwrap();
@@ -78,7 +73,8 @@ command = ['true']
 command = ['sh', '-c', 'echo why >&2; exit 3']
 [groups.g]
 jobs = ['good', 'bad']";
-    let yard = yard(text);
+    let ray = clusters::of_isaac_lab();
+    let yard = yard(&ray, text);
     let ran = yard.run(&["run", "g", "--on", "r"]);
     assert_eq!(ran.exit, 1, "{ran:?}");
     assert_eq!((&yard.show("good")["state"], &yard.show("bad")["exit_code"]), (&"succeeded".into(), &3.into()));
@@ -93,7 +89,8 @@ fn fault_7_what_runs_on_another_node_ends_with_its_run() {
 command = ['sh', '-c', 'setsid sleep 4011 & sleep 4012']
 node = '127.0.0.4'
 grace = '1s'";
-    let yard = yard(text);
+    let ray = clusters::of_isaac_lab();
+    let yard = yard(&ray, text);
     assert_eq!(yard.run(&["run", "away", "--on", "r", "--detach"]).exit, 0);
     yard.wait_for("away", "running");
     let id = yard.show("away")["id"].as_str().unwrap().to_owned();
@@ -108,7 +105,7 @@ grace = '1s'";
 /// out in turn, to dead clusters too.
 #[test]
 fn fault_10_a_list_with_blank_broken_and_dead_clusters() {
-    let ray = cluster();
+    let ray = clusters::of_isaac_lab();
     // One that refuses, and one that takes connections and says nothing.
     let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -146,22 +143,22 @@ fn fault_10_a_list_with_blank_broken_and_dead_clusters() {
 /// There, runs went to clusters in turn, however full they were.
 #[test]
 fn runs_go_where_there_is_room() {
-    let full = cluster();
-    let free = Ray::start(&newest(), &[Size { cpus: 4, gpus: 1 }], None);
+    let (small, large) = (clusters::newest(), clusters::of_isaac_lab());
     let text = format!(
-        "[project]\nname = 'p'\n[jobs.four]\ncommand = ['true']\ncpus = 4\n[jobs.two]\ncommand = ['true']\ncpus = 2\n\
-         [targets.all]\nkind = 'ray'\naddress = ['{}', '{}']\ndepot = '{}'",
-        full.address(),
-        free.address(),
-        free.depot().display()
+        "[project]\nname = 'p'\n[jobs.six]\ncommand = ['true']\ncpus = 6\n\
+         [targets.all]\nkind = 'ray'\naddress = ['{}', '{}']\ndepot = '{}'\ntoken = {{ file = '{}' }}",
+        small.address(),
+        large.address(),
+        large.depot().display(),
+        small.token_file().display()
     );
     let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &text);
     yard.set("YARD_PACE", "300");
-    let ran = yard.run(&["run", "four", "--on", "all"]);
+    let ran = yard.run(&["run", "six", "--on", "all"]);
     assert_eq!(ran.exit, 0, "only one of them has a node of that size: {ran:?}");
-    let shown = yard.run(&["show", "four"]).stdout;
-    assert!(shown.contains(&format!(" at {}; ", free.address())), "{shown}");
-    assert!(shown.contains("it needs 4 CPUs, and the largest node has 2 CPUs"), "{shown}");
+    let shown = yard.run(&["show", "six"]).stdout;
+    assert!(shown.contains(&format!(" at {}; ", large.address())), "{shown}");
+    assert!(shown.contains("it needs 6 CPUs, and the largest node has 4 CPUs"), "{shown}");
 }
 
 /// A program that ends well only if its partner runs at the same time.
@@ -184,24 +181,33 @@ fn jobs(root: &str) -> String {
     text
 }
 
+fn two_batches(ray: &Ray) {
+    let meeting = tempfile::tempdir_in("/tmp").unwrap();
+    let text = jobs(meeting.path().to_str().unwrap());
+    let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &format!("{text}\n{}", ray.target("r")));
+    yard.set("YARD_PACE", "300");
+    let holders = || {
+        let jobs = ray.client().jobs().unwrap().into_iter();
+        jobs.filter(|job| job.id.starts_with("together.")).count()
+    };
+    let before = holders();
+    for group in ["one", "two"] {
+        let sent = yard.run(&["run", group, "--on", "r", "--detach"]);
+        assert_eq!(sent.exit, 0, "{sent:?}");
+    }
+    for group in ["one", "two"] {
+        let waited = yard.run(&["wait", group]);
+        assert_eq!(waited.exit, 0, "{group}: {waited:?} {}", yard.run(&["ps", "-l"]).stdout);
+    }
+    assert_eq!(holders() - before, 2, "one Ray job held the places of each group");
+}
+
 #[test]
 fn fault_15_two_batches_that_start_together_do_not_block_each_other() {
-    for python in versions() {
-        let ray = Ray::start(&python, &[NODE, NODE], None);
-        let meeting = tempfile::tempdir_in("/tmp").unwrap();
-        let text = jobs(meeting.path().to_str().unwrap());
-        let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &format!("{text}\n{}", ray.target("r")));
-        yard.set("YARD_PACE", "300");
-        for group in ["one", "two"] {
-            let sent = yard.run(&["run", group, "--on", "r", "--detach"]);
-            assert_eq!(sent.exit, 0, "{sent:?}");
-        }
-        for group in ["one", "two"] {
-            let waited = yard.run(&["wait", group]);
-            assert_eq!(waited.exit, 0, "{group}: {waited:?} {}", yard.run(&["ps", "-l"]).stdout);
-        }
-        // One Ray job held the places of each group.
-        let names: Vec<String> = ray.client().jobs().unwrap().into_iter().map(|job| job.id).collect();
-        assert_eq!(names.iter().filter(|name| name.starts_with("together.")).count(), 2, "{names:?}");
-    }
+    two_batches(&clusters::newest());
+}
+
+#[test]
+fn fault_15_on_the_ray_of_isaac_lab() {
+    two_batches(&clusters::of_isaac_lab());
 }

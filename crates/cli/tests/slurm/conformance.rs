@@ -12,7 +12,7 @@ use trainyard_core::run::{Policy, Run};
 use trainyard_core::spec::{Command, JobSpec, Layer, ResumeBy, TargetSpec, load};
 use trainyard_core::time::Span;
 use trainyard_engine::pipe::Pipe;
-use trainyard_engine::site::{Asked, InQueue, Known, Place, Reach, Shipment, Site, SitePlan, open};
+use trainyard_engine::site::{Asked, Known, Place, Reach, Shipment, Site, SitePlan, open};
 use trainyard_engine::snapshot::{Rules, scan};
 use trainyard_engine::transfer::upload;
 use trainyard_testkit::conformance::{Seen, Subject, all, new_run};
@@ -134,18 +134,7 @@ impl Subject for Remote<'_> {
             return runs.iter().map(|_| Seen::Doubt).collect();
         };
         assert_eq!(seen.iter().map(|it| it.run).collect::<Vec<_>>(), runs, "one answer each, in order");
-        let tell = |it: trainyard_engine::site::Seen| {
-            let begun = it.finding.filter(|finding| finding.state.is_some());
-            match (begun, it.queue) {
-                (Some(finding), _) if finding.state.iter().all(|state| state.run.state.has_ended()) => {
-                    Seen::Ended(finding.results.last().expect("an end has a result").outcome.clone())
-                }
-                (Some(_), InQueue::Running) => Seen::Running,
-                (None, InQueue::Absent) => Seen::Unknown,
-                _ => Seen::Waiting,
-            }
-        };
-        seen.into_iter().map(tell).collect()
+        seen.into_iter().map(Seen::at_site).collect()
     }
 
     fn log(&mut self, run: RunId, from: u64) -> (Vec<u8>, u64) {

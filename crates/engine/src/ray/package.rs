@@ -162,12 +162,12 @@ pub(crate) fn letter_package(
     Ok((name("parcel", blake3::hash(&bytes).to_hex().as_str()), bytes))
 }
 
-/// A request to an agent; see [`super::wire`].
+/// A request to an agent; see [`super::wire`]. Under a name of its own, though others may ask the same: Ray removes a package
+/// some time after the job that it was for, whoever has sent it again meanwhile.
 pub(super) fn request_package(request: &[u8]) -> (String, Vec<u8>) {
     let mut zip = Zip::default();
     zip.store(entry::REQUEST, request);
-    let bytes = zip.finish();
-    (name("request", blake3::hash(&bytes).to_hex().as_str()), bytes)
+    (name("request", &uuid::Uuid::new_v4().simple().to_string()), zip.finish())
 }
 
 /// The seal and what it closes; nothing where there are no secrets.

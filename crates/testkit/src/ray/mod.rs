@@ -1,8 +1,10 @@
 //! Real Ray clusters on loopback, from the Pythons that `./test ray` makes: a head without processors, and nodes with
 //! fake GPUs. Every node has a disk of its own where depots are, which neither the others nor the test's yard see there.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use trainyard_core::plan::ray::Node;
@@ -18,6 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// `ray start` gives up by itself after 30 seconds, which on a busy machine is too early, and cannot be told to wait.
 const STARTS: u32 = 3;
 
+/// Arguments: the cluster's folder, a node's disk, where it is seen there, and what to start. When its input ends, as it does
+/// with the test's process, it takes all others along, and the folder with them.
+const UNTIL_INPUT_ENDS: &str = r#"folder=$1 depot=$3; mount --bind "$2" "$depot"; shift 3; "$@" </dev/null &
+cat >/dev/null; kill -9 -1; umount -l "$depot"; rm -rf "$folder""#;
+
 /// What a node besides the head has.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
@@ -27,6 +34,8 @@ pub struct Size {
 
 /// Ended with its value, or with the test's process, however that ends.
 pub struct Ray {
+    /// By number; the head is 0. Before the folder they write into.
+    machines: BTreeMap<usize, Machine>,
     folder: tempfile::TempDir,
     python: PathBuf,
     token: Option<String>,
@@ -35,8 +44,6 @@ pub struct Ray {
     /// What is called the dashboard by all but the cluster itself.
     front: Forwarder,
     sizes: Vec<Size>,
-    head: Option<Child>,
-    nodes: Vec<Option<Child>>,
 }
 
 /// The versions to test with, oldest first, each as the path of its Python.
@@ -46,14 +53,6 @@ pub struct Ray {
 pub fn versions() -> Vec<PathBuf> {
     let all = std::env::var_os("YARD_TEST_RAYS").expect("YARD_TEST_RAYS; `./test ray` sets it");
     std::env::split_paths(&all).collect()
-}
-
-/// The newest of them.
-///
-/// # Panics
-/// When there is none.
-pub fn newest() -> PathBuf {
-    versions().pop().expect("a version of Ray")
 }
 
 impl Ray {
@@ -73,8 +72,7 @@ impl Ray {
             dashboard,
             front: Forwarder::start(dashboard),
             sizes: sizes.to_vec(),
-            head: None,
-            nodes: Vec::new(),
+            machines: BTreeMap::new(),
         };
         std::fs::create_dir(ray.depot()).expect("a folder");
         if let Some(token) = token {
@@ -162,14 +160,12 @@ impl Ray {
 
     /// With SIGKILL, and all its processes with it.
     pub fn kill_head(&mut self) {
-        end(&mut self.head);
+        self.machines.remove(&0);
     }
 
     /// A node besides the head, counted from 1.
     pub fn kill_node(&mut self, number: usize) {
-        if let Some(node) = self.nodes.get_mut(number - 1) {
-            end(node);
-        }
+        self.machines.remove(&number);
     }
 
     /// What is not there is started, with the disks it had; nodes whose head is gone leave by themselves, and are started
@@ -178,36 +174,41 @@ impl Ray {
     /// # Panics
     /// When it does not come up.
     pub fn resume(&mut self) {
+        // Of many at once `ray start` gives up on some.
+        static STARTING: Mutex<()> = Mutex::new(());
+        let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..STARTS {
             if self.come_up().is_some() {
                 return;
             }
-            end(&mut self.head);
+            self.kill_head();
         }
-        panic!("a Ray cluster has not come up {STARTS} times: {:?}", self.folder.path());
+        panic!("a Ray cluster has not come up {STARTS} times; what it said: {}", self.said());
+    }
+
+    /// The end of what `ray start` has printed.
+    fn said(&self) -> String {
+        let text = std::fs::read(self.folder.path().join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&text[text.len().saturating_sub(6000)..]).into_owned()
     }
 
     fn come_up(&mut self) -> Option<()> {
-        if self.head.is_none() {
-            self.nodes.iter_mut().for_each(end);
-            self.head = Some(self.launch(0));
-            let client = self.client();
-            patiently(PATIENCE, || client.version().ok())?;
+        if !self.machines.contains_key(&0) {
+            self.machines.clear();
         }
-        for number in 1..=self.sizes.len() {
-            if self.nodes.get(number - 1).is_none_or(Option::is_none) {
-                let child = self.launch(number);
-                match self.nodes.get_mut(number - 1) {
-                    Some(node) => *node = Some(child),
-                    None => self.nodes.push(Some(child)),
-                }
+        let client = self.client();
+        // One after another: of two that start at once on one machine, Ray 2.31 takes one for the other.
+        for number in 0..=self.sizes.len() {
+            if !self.machines.contains_key(&number) {
+                self.machines.insert(number, self.launch(number));
+                let is_it = |node: &Node| node.ip == ip(number);
+                patiently(PATIENCE, || client.nodes().ok()?.iter().any(is_it).then_some(()))?;
             }
         }
-        let (client, wanted) = (self.client(), self.sizes.len() + 1);
-        patiently(PATIENCE, || client.nodes().ok().filter(|nodes: &Vec<Node>| nodes.len() == wanted)).map(drop)
+        Some(())
     }
 
-    fn launch(&self, number: usize) -> Child {
+    fn launch(&self, number: usize) -> Machine {
         std::fs::create_dir_all(self.disk(number)).expect("a folder");
         let temp = self.folder.path().join(format!("t{number}"));
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log"));
@@ -217,12 +218,10 @@ impl Ray {
             command.args(["--user", "--map-root-user"]);
         }
         command.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c"]);
-        // Ends, and takes all others along, when its input ends.
-        let wait = "mount --bind \"$1\" \"$2\"; shift 2; \"$@\" </dev/null & cat >/dev/null";
-        command.arg(wait).arg("sh").arg(self.disk(number)).arg(self.depot());
+        command.arg(UNTIL_INPUT_ENDS).arg("sh").arg(self.folder.path()).arg(self.disk(number)).arg(self.depot());
         command.arg(self.python.with_file_name("ray")).arg("start").arg("--block");
         command.args(["--min-worker-port=0", "--max-worker-port=0", "--object-store-memory=80000000"]);
-        command.arg(format!("--node-ip-address=127.0.0.{}", number + 2));
+        command.arg(format!("--node-ip-address={}", ip(number)));
         command.arg(format!("--dashboard-agent-listen-port={}", ports::free()));
         command.arg(format!("--temp-dir={}", temp.display()));
         if number == 0 {
@@ -232,7 +231,7 @@ impl Ray {
             command.arg(format!("--ray-client-server-port={}", ports::free()));
         } else {
             let size = self.sizes[number - 1];
-            command.arg(format!("--address=127.0.0.2:{}", self.gcs));
+            command.arg(format!("--address={}:{}", ip(0), self.gcs));
             command.arg(format!("--num-cpus={}", size.cpus)).arg(format!("--num-gpus={}", size.gpus));
         }
         command.env_clear().env("HOME", self.folder.path()).env("PATH", self.path(number)).env("LANG", "C.UTF-8");
@@ -242,7 +241,7 @@ impl Ray {
             None => command.env("RAY_AUTH_MODE", "disabled"),
         };
         command.stdin(Stdio::piped()).stdout(log.try_clone().expect("a log")).stderr(log);
-        command.spawn().expect("`unshare` of util-linux")
+        Machine(command.spawn().expect("`unshare` of util-linux"))
     }
 
     /// Programs find what the node alone has first, and then the Python of the cluster.
@@ -271,16 +270,16 @@ impl Ray {
     }
 }
 
-fn end(child: &mut Option<Child>) {
-    if let Some(mut child) = child.take() {
-        processes::kill(i32::try_from(child.id()).unwrap_or_default());
-        drop(child.wait());
+/// Ended with its value.
+struct Machine(Child);
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        processes::kill(i32::try_from(self.0.id()).unwrap_or_default());
+        drop(self.0.wait());
     }
 }
 
-impl Drop for Ray {
-    fn drop(&mut self) {
-        end(&mut self.head);
-        self.nodes.iter_mut().for_each(end);
-    }
+fn ip(number: usize) -> String {
+    format!("127.0.0.{}", number + 2)
 }
