@@ -47,6 +47,15 @@ enum Missing {
     Stop,
 }
 
+/// Where the last entry went, when no link led there: nothing that is put into a folder changes the way to it.
+#[derive(Debug)]
+pub(super) struct Last {
+    layer: u32,
+    /// The path before the name, as it was written.
+    written: Vec<u8>,
+    folder: NodeId,
+}
+
 impl Tree {
     /// Lays one entry over the tree. Entries of lower layers come first, those of one layer in their order.
     pub(crate) fn apply(&mut self, place: &str, origin: Origin, entry: Entry) -> Result<()> {
@@ -74,18 +83,49 @@ impl Tree {
             return Ok(());
         }
         if let Some(whiteout) = Whiteout::of(name) {
+            self.last = None;
             return self.white_out(folders, &whiteout, origin.layer);
         }
         let linked = match &kind {
             Kind::Hardlink(target) => Some(self.linked(target, origin.layer)?),
             _ => None,
         };
-        let way = self.walk(folders, origin.layer, Missing::Make)?.unwrap_or_default();
+        let written = path.strip_suffix(b"/").unwrap_or(path).strip_suffix(*name);
+        let folder = self.folder(folders, written, origin.layer)?;
+        self.place((folder, name), linked, origin, kind, meta)
+    }
+
+    /// Where an entry goes: most often where the last one went.
+    fn folder(&mut self, folders: &[&[u8]], written: Option<&[u8]>, layer: u32) -> Result<NodeId, String> {
+        let is_there = |last: &&Last| last.layer == layer && Some(last.written.as_slice()) == written;
+        if let Some(last) = self.last.as_ref().filter(is_there) {
+            return Ok(last.folder);
+        }
+        self.last = None;
+        let straight = self.straight(folders);
+        let is_straight = straight.is_some();
+        let way = match straight {
+            Some(way) => way,
+            None => self.walk(folders, layer, Missing::Make)?.unwrap_or_default(),
+        };
         for passed in &way {
-            self.node_mut(*passed).layer = origin.layer;
+            self.node_mut(*passed).layer = layer;
         }
         let folder = way.last().copied().unwrap_or(ROOT);
-        self.place((folder, name), linked, origin, kind, meta)
+        let written = written.filter(|_| is_straight);
+        self.last = written.map(|written| Last { layer, written: written.to_vec(), folder });
+        Ok(folder)
+    }
+
+    /// The folders on the way, if all of them are there and no link is among them.
+    fn straight(&self, folders: &[&[u8]]) -> Option<Vec<NodeId>> {
+        let mut way = Vec::with_capacity(folders.len());
+        for name in folders {
+            let child = self.child(way.last().copied().unwrap_or(ROOT), name)?;
+            self.children(child)?;
+            way.push(child);
+        }
+        Some(way)
     }
 
     fn apply_root(&mut self, kind: &Kind, meta: Meta) -> Result<(), String> {
