@@ -288,3 +288,47 @@ fn checked_target(target: Vec<u8>) -> Result<Box<[u8]>, String> {
     }
     Ok(target.into_boxed_slice())
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn apply(tree: &mut Tree, layer: u32, path: &str, kind: Kind) -> Result<()> {
+        let entry = Entry { path: path.as_bytes().to_vec(), kind, meta: Meta::plain(0o755) };
+        tree.apply("a test", Origin { layer, entry: 0 }, entry)
+    }
+
+    #[test]
+    fn the_way_to_a_folder_is_not_remembered_when_it_may_have_changed() {
+        let mut tree = Tree::new();
+        apply(&mut tree, 0, "a", Kind::Folder).unwrap();
+        apply(&mut tree, 0, "a/x", Kind::Symlink(b"..".to_vec())).unwrap();
+        for name in ["f", "g"] {
+            apply(&mut tree, 0, &format!("a/x/a/{name}"), Kind::File(1)).unwrap();
+        }
+        // Into `a` itself, by the way that leads through it.
+        apply(&mut tree, 0, "a/x/a/x", Kind::Folder).unwrap();
+        apply(&mut tree, 0, "a/x/a/h", Kind::File(1)).unwrap();
+        for path in ["a/f", "a/g", "a/x/a/h"] {
+            assert!(tree.find(path.as_bytes()).is_some(), "{path}");
+        }
+        assert!(tree.find(b"a/h").is_none());
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_is_made_again() {
+        let mut tree = Tree::new();
+        for path in ["b/c/1", "b/c/2"] {
+            apply(&mut tree, 0, path, Kind::File(1)).unwrap();
+        }
+        apply(&mut tree, 1, "b/.wh.c", Kind::File(0)).unwrap();
+        for path in ["b/c/3", "b/c/4"] {
+            apply(&mut tree, 1, path, Kind::File(1)).unwrap();
+        }
+        assert!(tree.find(b"b/c/1").is_none() && tree.find(b"b/c/2").is_none());
+        assert!(tree.find(b"b/c/3").is_some() && tree.find(b"b/c/4").is_some());
+        apply(&mut tree, 1, "b/c", Kind::File(1)).unwrap();
+        assert!(apply(&mut tree, 1, "b/c/5", Kind::File(1)).is_err());
+    }
+}
