@@ -50,30 +50,43 @@ pub(crate) struct Flow {
     chunk: Shared,
     place: String,
     layer: Layer,
-    digests: JoinHandle<Option<Digests>>,
+    end: JoinHandle<Option<End>>,
 }
 
-/// Of the layer as stored, and of its tar.
-struct Digests {
+/// What there is when all was read.
+struct End {
+    /// Of the layer as stored, and of its tar.
     stored: Digest,
     plain: Digest,
+    buffers: Buffers,
+}
+
+/// What layers are read into, one after the other.
+pub(crate) fn buffers() -> Buffers {
+    Buffers::new(CHUNK)
 }
 
 impl Flow {
-    /// Adds what it reads of the layer as stored to `count`.
-    pub(crate) fn new(input: Box<dyn Read + Send>, layer: &Layer, place: &str, count: &Arc<AtomicU64>) -> Self {
+    /// Adds what it reads of the layer as stored to `count`. `buffers` come back at its end.
+    pub(crate) fn new(
+        input: Box<dyn Read + Send>,
+        layer: &Layer,
+        place: &str,
+        count: &Arc<AtomicU64>,
+        buffers: Buffers,
+    ) -> Self {
         let (chunks_out, chunks) = sync_channel(WAITING);
         let raw =
             Raw { input, hasher: None, count: 0, all: Arc::clone(count), most: layer.size, place: place.to_owned() };
-        let digests = std::thread::spawn(move || match produce(raw, &chunks_out) {
-            Ok(digests) => digests,
+        let end = std::thread::spawn(move || match produce(raw, &chunks_out, buffers) {
+            Ok(end) => end,
             Err(error) => {
                 // Nobody listens: then nobody needs to know.
                 let _ = chunks_out.send(Err(error));
                 None
             }
         });
-        Self { chunks, chunk: Shared::default(), place: place.to_owned(), layer: layer.clone(), digests }
+        Self { chunks, chunk: Shared::default(), place: place.to_owned(), layer: layer.clone(), end }
     }
 
     /// Goes to the next chunk if nothing is left of this one; false at the end.
@@ -88,7 +101,7 @@ impl Flow {
     }
 
     /// Reads what is left and compares the digests.
-    pub(crate) fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(mut self) -> Result<Buffers> {
         let mut trailing = 0;
         self.chunk = Shared::default();
         while self.advance().reading(|| self.place.clone())? {
@@ -99,13 +112,13 @@ impl Flow {
             self.chunk = Shared::default();
         }
         let broken = || Error::malformed(&self.place, "could not be read to its end");
-        let Digests { stored, plain } = self.digests.join().ok().flatten().ok_or_else(broken)?;
+        let End { stored, plain, buffers } = self.end.join().ok().flatten().ok_or_else(broken)?;
         for (expected, found) in [(self.layer.digest, stored), (self.layer.diff_id, plain)] {
             if let Some(expected) = expected.filter(|expected| *expected != found) {
                 return Err(Error::Digest { what: self.place, expected, found });
             }
         }
-        Ok(())
+        Ok(buffers)
     }
 }
 
@@ -141,18 +154,17 @@ impl Skip for Flow {
 }
 
 /// Sends what it reads, until it ends or nobody listens any more.
-fn produce(raw: Raw, chunks: &SyncSender<io::Result<Shared>>) -> io::Result<Option<Digests>> {
+fn produce(raw: Raw, chunks: &SyncSender<io::Result<Shared>>, mut buffers: Buffers) -> io::Result<Option<End>> {
     let mut decoder = Decoder::new(raw)?;
     let mut hashing = Hashing::new(&decoder);
-    let mut buffers = Buffers::new(CHUNK);
     loop {
         let mut buffer = buffers.take();
         let length = fill(decoder.input(), &mut buffer, &mut hashing)?;
         if length == 0 {
             let stored = decoder.finish();
-            return Ok(hashing
-                .finish()
-                .map(|plain| Digests { stored: stored.unwrap_or_else(|| plain.clone()), plain }));
+            buffers.put_back(buffer);
+            let end = |plain: Digest| End { stored: stored.unwrap_or_else(|| plain.clone()), plain, buffers };
+            return Ok(hashing.finish().map(end));
         }
         let chunk = buffers.lend(buffer, length);
         if !hashing.chunk(&chunk) || chunks.send(Ok(chunk)).is_err() {

@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::digest::Digest;
 use crate::error::{Error, Reading, Result};
 use crate::image::Image;
-use crate::layer::Flow;
+use crate::layer::{self, Flow};
 use crate::progress::Progress;
 use crate::reuse::Stretch;
 use crate::source::{Blob, Source};
@@ -65,7 +65,7 @@ pub(crate) fn save(
     tar.member(&id, &mut config.as_slice())?;
     let read = Arc::new(AtomicU64::new(0));
     let total = image.layers.iter().map(|layer| layer.size).sum();
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut buffers) = (BTreeSet::new(), layer::buffers());
     for (number, name) in names.iter().enumerate().rev().filter(|(_, name)| seen.insert(*name)) {
         let (layer, place) = (&image.layers[number], format!("layer {} ({name})", number + 1));
         let input: Box<dyn Read + Send> = match source.layer(number)? {
@@ -73,9 +73,9 @@ pub(crate) fn save(
             Blob::Stream(stream) => stream,
             Blob::Folder(_) => return Err(Error::malformed(place, "is a folder")),
         };
-        let mut told = Told { flow: Flow::new(input, layer, &place, &read), read: &read, total, progress };
+        let mut told = Told { flow: Flow::new(input, layer, &place, &read, buffers), read: &read, total, progress };
         tar.member(name, &mut told)?;
-        told.flow.finish()?;
+        buffers = told.flow.finish()?;
     }
     tar.member("manifest.json", &mut list.as_bytes())?;
     tar.put(&[0; 2 * SECTOR])?;

@@ -52,6 +52,11 @@ impl Buffers {
         back.unwrap_or_else(|| vec![0; self.size])
     }
 
+    /// Takes back one of which nothing was lent out.
+    pub(crate) fn put_back(&mut self, buffer: Vec<u8>) {
+        self.lent.push(Arc::new(buffer));
+    }
+
     /// Lends out its first `length` bytes; there must be as many.
     pub(crate) fn lend(&mut self, buffer: Vec<u8>, length: usize) -> Shared {
         let buffer = Arc::new(buffer);

@@ -19,8 +19,9 @@ use crate::dress::Dress;
 use crate::entry::{Entries, Entry, Kind};
 use crate::error::{Error, Result};
 use crate::image::{Image, Layer};
-use crate::layer::Flow;
+use crate::layer::{self, Flow};
 use crate::progress::Progress;
+use crate::shared::Buffers;
 use crate::source::{Blob, Source, Walk};
 use crate::squashfs::{ContentId, Contents};
 use crate::tar::TarReader;
@@ -91,13 +92,13 @@ impl<'a> Flattener<'a> {
 
     /// The layers' entries, the lowest layer's first.
     fn read_layers(&mut self, source: &mut dyn Source, contents: &mut Contents) -> Result<Vec<List>> {
-        let mut shadow = Shadow::default();
+        let (mut shadow, mut buffers) = (Shadow::default(), layer::buffers());
         let mut lists = Vec::new();
         for layer in (0..self.image.layers.len()).rev() {
             let (image, place) = (self.image, place(self.image, layer));
             let mut list = List::default();
             let blob = source.layer(layer)?;
-            read(blob, &image.layers[layer], &place, &Arc::clone(&self.read), &mut |entries| {
+            read(blob, &image.layers[layer], &place, &Arc::clone(&self.read), &mut buffers, &mut |entries| {
                 while let Some(entry) = entries.next()? {
                     self.check(&place, &entry)?;
                     let id = self.taken(&entry, &shadow, entries, contents, &place)?;
@@ -107,7 +108,9 @@ impl<'a> Flattener<'a> {
                 }
                 contents.border().map_err(Error::from)
             })?;
-            shadow.add(list.entries());
+            if layer > 0 {
+                shadow.add(list.entries());
+            }
             lists.push(list);
         }
         lists.reverse();
@@ -161,14 +164,15 @@ impl<'a> Flattener<'a> {
     fn read_again(&mut self, source: &mut dyn Source, contents: &mut Contents, tree: &Tree) -> Result<()> {
         let own = number(self.image.layers.len());
         let is_missing = |origin: &Origin| origin.layer != own && self.found.get(*origin).is_none();
-        let missing: Vec<Origin> = tree.origins().into_iter().filter(is_missing).collect();
+        let missing: Vec<Origin> = tree.origins().into_iter().map(|(origin, _)| origin).filter(is_missing).collect();
+        let mut buffers = layer::buffers();
         for layer in (0..self.image.layers.len()).rev() {
             if !missing.iter().any(|origin| origin.layer == number(layer)) {
                 continue;
             }
             let (image, place) = (self.image, place(self.image, layer));
             let blob = source.layer(layer)?;
-            read(blob, &image.layers[layer], &place, &Arc::clone(&self.read), &mut |entries| {
+            read(blob, &image.layers[layer], &place, &Arc::clone(&self.read), &mut buffers, &mut |entries| {
                 let mut index = 0;
                 while let Some(entry) = entries.next()? {
                     let origin = origin(layer, index);
@@ -207,6 +211,7 @@ fn read(
     layer: &Layer,
     place: &str,
     count: &Arc<AtomicU64>,
+    buffers: &mut Buffers,
     work: &mut dyn FnMut(&mut dyn Entries) -> Result<()>,
 ) -> Result<()> {
     let input: Box<dyn io::Read + Send> = match blob {
@@ -214,7 +219,9 @@ fn read(
         Blob::Range(range) => Box::new(range),
         Blob::Stream(stream) => stream,
     };
-    let mut tar = TarReader::new(Flow::new(input, layer, place, count), place);
+    let lent = std::mem::replace(buffers, layer::buffers());
+    let mut tar = TarReader::new(Flow::new(input, layer, place, count, lent), place);
     work(&mut tar)?;
-    tar.into_inner().finish()
+    *buffers = tar.into_inner().finish()?;
+    Ok(())
 }

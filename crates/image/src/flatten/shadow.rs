@@ -42,6 +42,9 @@ impl Shadow {
 
     /// Whether a file of a lower layer cannot be seen.
     pub(crate) fn hides(&self, parts: &[&[u8]]) -> bool {
+        if self.marks.is_empty() {
+            return false;
+        }
         let mut hash = ROOT;
         let has = |hash: u64, marks: u8| self.marks.get(&hash).is_some_and(|found| found & marks != 0);
         for part in parts {

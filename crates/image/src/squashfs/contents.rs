@@ -210,9 +210,7 @@ impl Contents {
         if self.fragment.is_empty() {
             return Ok(());
         }
-        let mut empty = self.input.block();
-        empty.clear();
-        let full = std::mem::replace(&mut self.fragment, empty);
+        let full = std::mem::replace(&mut self.fragment, self.input.room());
         self.fragments += 1;
         let print = Some(std::mem::replace(&mut self.listed, self.prints.list()).finish());
         self.input.add(Event::Fragment(Plain { block: Block::Own(full), print }))

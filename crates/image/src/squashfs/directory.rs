@@ -70,7 +70,7 @@ fn run(names: &[Name<'_>], room: usize) -> usize {
 }
 
 fn encoded(names: &[Name<'_>], first: &Name<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(12 + names.iter().map(|name| 8 + name.name.len()).sum::<usize>());
     bytes.extend(u32::try_from(names.len() - 1).unwrap_or_default().to_le_bytes());
     bytes.extend(first.inode.block.to_le_bytes());
     bytes.extend(first.number.to_le_bytes());

@@ -46,7 +46,7 @@ impl Inode<'_> {
     }
 
     pub(crate) fn encode(&self, head: &Head) -> Vec<u8> {
-        let mut out = Bytes(Vec::new());
+        let mut out = Bytes(Vec::with_capacity(64));
         let is_long = self.is_long(head);
         out.half(self.kind() + if is_long { 7 } else { 0 });
         [head.mode, head.uid, head.gid].iter().for_each(|half| out.half(*half));

@@ -196,6 +196,13 @@ impl Input {
         block
     }
 
+    /// Room for a block, with nothing in it.
+    pub(crate) fn room(&self) -> Vec<u8> {
+        let mut block = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(BLOCK));
+        block.clear();
+        block
+    }
+
     pub(crate) fn add(&mut self, event: Event<Plain>) -> Result<(), Gone> {
         if let Event::Block(plain) | Event::Fragment(plain) = &event {
             self.bytes += plain.block.len();

@@ -90,7 +90,7 @@ impl<R: Skip> TarReader<R> {
         }
         self.position += first as u64;
         self.read(&mut bytes[first..])?;
-        if bytes.iter().all(|byte| *byte == 0) {
+        if bytes == [0; BLOCK] {
             return Ok(None);
         }
         let header = Header::new(bytes);
@@ -175,7 +175,7 @@ impl<R: Skip> TarReader<R> {
     fn contents(&mut self, pax: &Pax, stored: u64) -> Result<u64> {
         let size = pax.number("GNU.sparse.realsize").or_else(|| pax.number("GNU.sparse.size"));
         let Some(size) = size else {
-            self.expect(vec![Piece::Data(stored)], stored);
+            self.expect([Piece::Data(stored)], stored);
             return Ok(stored);
         };
         let size = size.ok_or_else(|| self.refused("has a size that is no number"))?;
@@ -224,8 +224,9 @@ impl<R: Skip> TarReader<R> {
         Ok(size)
     }
 
-    fn expect(&mut self, pieces: Vec<Piece>, stored: u64) {
-        self.pieces = pieces.into();
+    fn expect(&mut self, pieces: impl IntoIterator<Item = Piece>, stored: u64) {
+        self.pieces.clear();
+        self.pieces.extend(pieces);
         self.padding = padding(stored);
     }
 

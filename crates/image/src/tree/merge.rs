@@ -47,6 +47,15 @@ enum Missing {
     Stop,
 }
 
+/// Where the last entry went, when no link led there: nothing that is put into a folder changes the way to it.
+#[derive(Debug)]
+pub(super) struct Last {
+    layer: u32,
+    /// The path before the name, as it was written.
+    written: Vec<u8>,
+    folder: NodeId,
+}
+
 impl Tree {
     /// Lays one entry over the tree. Entries of lower layers come first, those of one layer in their order.
     pub(crate) fn apply(&mut self, place: &str, origin: Origin, entry: Entry) -> Result<()> {
@@ -74,18 +83,49 @@ impl Tree {
             return Ok(());
         }
         if let Some(whiteout) = Whiteout::of(name) {
+            self.last = None;
             return self.white_out(folders, &whiteout, origin.layer);
         }
         let linked = match &kind {
             Kind::Hardlink(target) => Some(self.linked(target, origin.layer)?),
             _ => None,
         };
-        let way = self.walk(folders, origin.layer, Missing::Make)?.unwrap_or_default();
+        let written = path.strip_suffix(b"/").unwrap_or(path).strip_suffix(*name);
+        let folder = self.folder(folders, written, origin.layer)?;
+        self.place((folder, name), linked, origin, kind, meta)
+    }
+
+    /// Where an entry goes: most often where the last one went.
+    fn folder(&mut self, folders: &[&[u8]], written: Option<&[u8]>, layer: u32) -> Result<NodeId, String> {
+        let is_there = |last: &&Last| last.layer == layer && Some(last.written.as_slice()) == written;
+        if let Some(last) = self.last.as_ref().filter(is_there) {
+            return Ok(last.folder);
+        }
+        self.last = None;
+        let straight = self.straight(folders);
+        let is_straight = straight.is_some();
+        let way = match straight {
+            Some(way) => way,
+            None => self.walk(folders, layer, Missing::Make)?.unwrap_or_default(),
+        };
         for passed in &way {
-            self.node_mut(*passed).layer = origin.layer;
+            self.node_mut(*passed).layer = layer;
         }
         let folder = way.last().copied().unwrap_or(ROOT);
-        self.place((folder, name), linked, origin, kind, meta)
+        let written = written.filter(|_| is_straight);
+        self.last = written.map(|written| Last { layer, written: written.to_vec(), folder });
+        Ok(folder)
+    }
+
+    /// The folders on the way, if all of them are there and no link is among them.
+    fn straight(&self, folders: &[&[u8]]) -> Option<Vec<NodeId>> {
+        let mut way = Vec::with_capacity(folders.len());
+        for name in folders {
+            let child = self.child(way.last().copied().unwrap_or(ROOT), name)?;
+            self.children(child)?;
+            way.push(child);
+        }
+        Some(way)
     }
 
     fn apply_root(&mut self, kind: &Kind, meta: Meta) -> Result<(), String> {
@@ -247,4 +287,48 @@ fn checked_target(target: Vec<u8>) -> Result<Box<[u8]>, String> {
         return Err("is a link with a target longer than 4095 bytes".to_owned());
     }
     Ok(target.into_boxed_slice())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn apply(tree: &mut Tree, layer: u32, path: &str, kind: Kind) -> Result<()> {
+        let entry = Entry { path: path.as_bytes().to_vec(), kind, meta: Meta::plain(0o755) };
+        tree.apply("a test", Origin { layer, entry: 0 }, entry)
+    }
+
+    #[test]
+    fn the_way_to_a_folder_is_not_remembered_when_it_may_have_changed() {
+        let mut tree = Tree::new();
+        apply(&mut tree, 0, "a", Kind::Folder).unwrap();
+        apply(&mut tree, 0, "a/x", Kind::Symlink(b"..".to_vec())).unwrap();
+        for name in ["f", "g"] {
+            apply(&mut tree, 0, &format!("a/x/a/{name}"), Kind::File(1)).unwrap();
+        }
+        // Into `a` itself, by the way that leads through it.
+        apply(&mut tree, 0, "a/x/a/x", Kind::Folder).unwrap();
+        apply(&mut tree, 0, "a/x/a/h", Kind::File(1)).unwrap();
+        for path in ["a/f", "a/g", "a/x/a/h"] {
+            assert!(tree.find(path.as_bytes()).is_some(), "{path}");
+        }
+        assert!(tree.find(b"a/h").is_none());
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_is_made_again() {
+        let mut tree = Tree::new();
+        for path in ["b/c/1", "b/c/2"] {
+            apply(&mut tree, 0, path, Kind::File(1)).unwrap();
+        }
+        apply(&mut tree, 1, "b/.wh.c", Kind::File(0)).unwrap();
+        for path in ["b/c/3", "b/c/4"] {
+            apply(&mut tree, 1, path, Kind::File(1)).unwrap();
+        }
+        assert!(tree.find(b"b/c/1").is_none() && tree.find(b"b/c/2").is_none());
+        assert!(tree.find(b"b/c/3").is_some() && tree.find(b"b/c/4").is_some());
+        apply(&mut tree, 1, "b/c", Kind::File(1)).unwrap();
+        assert!(apply(&mut tree, 1, "b/c/5", Kind::File(1)).is_err());
+    }
 }

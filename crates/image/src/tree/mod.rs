@@ -71,12 +71,14 @@ pub(crate) struct Tree {
     xattrs: Vec<Xattrs>,
     known_xattrs: HashMap<Xattrs, u32>,
     spent: u64,
+    last: Option<merge::Last>,
 }
 
 impl Tree {
     /// With nothing but the root.
     pub(crate) fn new() -> Self {
-        let mut tree = Self { nodes: Vec::new(), xattrs: Vec::new(), known_xattrs: HashMap::new(), spent: 0 };
+        let mut tree =
+            Self { nodes: Vec::new(), xattrs: Vec::new(), known_xattrs: HashMap::new(), spent: 0, last: None };
         tree.add(Body::Folder(Children::new()), Meta::plain(0o755), 0);
         tree
     }
@@ -167,15 +169,15 @@ impl Tree {
         Ok(())
     }
 
-    /// Every file's contents that are still to be seen, without repetition.
-    pub(crate) fn origins(&self) -> Vec<Origin> {
-        let mut found = Vec::new();
+    /// Every file's contents that are still to be seen, with their lengths, without repetition.
+    pub(crate) fn origins(&self) -> Vec<(Origin, u64)> {
+        let mut found = Vec::with_capacity(self.nodes.len());
         let mut folders = vec![ROOT];
         while let Some(folder) = folders.pop() {
             for child in self.children(folder).into_iter().flat_map(Children::values) {
                 match &self.node(child.id).body {
                     Body::Folder(_) => folders.push(child.id),
-                    Body::File { origin, .. } => found.push(*origin),
+                    Body::File { origin, size } => found.push((*origin, *size)),
                     _ => {}
                 }
             }
@@ -187,12 +189,7 @@ impl Tree {
 
     /// How many files there are and their bytes together, each counted once.
     pub(crate) fn files(&self) -> (u64, u64) {
-        let size = |node: &Node| match node.body {
-            Body::File { origin, size } => Some((origin, size)),
-            _ => None,
-        };
-        let sizes: HashMap<Origin, u64> = self.nodes.iter().filter_map(size).collect();
         let origins = self.origins();
-        (origins.len() as u64, origins.iter().filter_map(|origin| sizes.get(origin)).sum())
+        (origins.len() as u64, origins.iter().map(|(_, size)| size).sum())
     }
 }

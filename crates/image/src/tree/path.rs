@@ -9,13 +9,15 @@ pub(crate) fn components(path: &[u8]) -> Result<Vec<&[u8]>, &'static str> {
     if path.len() > LONGEST_PATH {
         return Err("has a path longer than 4096 bytes");
     }
-    let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
-    for part in &parts {
-        match *part {
+    // Most paths have no more: none of them makes the list grow.
+    let mut parts = Vec::with_capacity(16);
+    for part in path.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => continue,
             b".." => return Err("has `..` in its path"),
             part if part.contains(&0) => return Err("has a zero byte in its path"),
             part if part.len() > LONGEST_NAME => return Err("has a name longer than 255 bytes"),
-            _ => {}
+            part => parts.push(part),
         }
     }
     Ok(parts)
