@@ -1,6 +1,7 @@
 """Sweeps: trials that do nothing but report a number, beside Ray Tune; opening a large study again; one step of it."""
 
 import json
+import tempfile
 
 from measure import disk, examples, processes, yard
 from measure.disk import ROOT
@@ -87,11 +88,12 @@ def peer(report):
     if not RAY.exists():
         report.note(f"Ray Tune is not in target/bench-ray (`bench/run asha` puts it there): its recorded {RECORDED}/s is taken")
         return RECORDED
-    with yard.scratch() as folder:
+    # Ray's sockets are below its temporary folder, and the path of a socket has at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as short, yard.scratch() as folder:
         script = folder / "peer.py"
         script.write_text(PEER)
         argv = processes.bounded(LONGEST, [RAY, script, report.times(40, 10), folder])
-        said = processes.read(argv, yard.environment(folder)).output
+        said = processes.read(argv, yard.environment(folder) | {"TMPDIR": short}).output
     rate = json.loads(said.decode().rpartition("RATE ")[2])
     report.sample("Ray Tune, trials/s", rate)
     return rate
