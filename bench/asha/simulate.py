@@ -10,6 +10,7 @@ import argparse
 import heapq
 import json
 import subprocess
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -155,7 +156,7 @@ def main():
     args = parser.parse_args()
     import ray
 
-    settings = {}
+    settings, began = {}, time.monotonic()
     for name, numbers in SETTINGS.items():
         found = settings[name] = {who: {"good": [], "best": []} for who in ("stop", "pause", "ray")}
         for seed in range(args.seeds):
@@ -163,6 +164,8 @@ def main():
             for who, steps in found.items():
                 steps["good"].append(once(args.program, who, numbers, curves, POOL, curves.good)[0])
                 steps["best"].append(once(args.program, who, numbers, curves, FEW, {curves.best_of(FEW, numbers[-1])}))
+            if (seed + 1) % 10 == 0 or seed + 1 == args.seeds:
+                print(f"{name}: {seed + 1} of {args.seeds} seeds, {time.monotonic() - began:.0f} s", flush=True)
     with open(args.result, "w") as file:
         json.dump({"ray": ray.__version__, "workers": WORKERS, "settings": settings}, file)
 

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 
+from . import processes
 from .disk import ROOT
 
 PACKAGES = {"tsp": "task-spooler", "parallel": "parallel"}
@@ -15,6 +16,20 @@ COMPARISON = ["optuna==5.0.0", "rustuna==0.2.0", "cmaes", "scipy", "numpy", "sim
 PEERS = ["torch"]
 # Pueue is worth a wait, not an afternoon.
 LONGEST_BUILD = 600
+LONGEST_FETCH = 1800
+
+# Says which of the requirements it is given are not met.
+CHECK = """
+import importlib.metadata, re, sys
+for wanted in sys.argv[1:]:
+    name, _, version = re.sub(r"\\[.*\\]", "", wanted).partition("==")
+    try:
+        found = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        found = None
+    if found is None or version not in ("", found):
+        print(wanted)
+"""
 
 
 def peers():
@@ -43,11 +58,18 @@ def build_pueue():
         print("pueue could not be built; it will be skipped")
 
 
-def python(packages):
+def python(packages, folder=VENV):
     """The interpreter of an environment that has these packages."""
-    interpreter = VENV / "bin" / "python"
+    interpreter = folder / "bin" / "python"
     if not interpreter.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
-    asked = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
-    subprocess.run(asked, check=True)
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    said = subprocess.run([interpreter, "-c", CHECK, *packages], check=True, stdout=subprocess.PIPE, text=True).stdout
+    missing = said.split()
+    if missing:
+        print(f"installing {', '.join(missing)} into {folder}", flush=True)
+        asked = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *missing]
+        try:
+            subprocess.run(asked, check=True, timeout=LONGEST_FETCH)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as why:
+            raise processes.Failed(f"{', '.join(missing)} could not be installed: {why}") from why
     return interpreter

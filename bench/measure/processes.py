@@ -58,6 +58,11 @@ def run(argv, env, stdin=None, stdout=None, check=True):
     return finished
 
 
+def bounded(seconds, argv):
+    """The same command, ended after so many seconds; its status is 124 then."""
+    return ["/usr/bin/timeout", "--kill-after=10", str(seconds), *(str(word) for word in argv)]
+
+
 def read(argv, env, check=True):
     """The same, with what it printed."""
     reader, writer = os.pipe()

@@ -2,9 +2,8 @@
 
 import json
 import subprocess
-import sys
 
-from measure import disk, examples, processes
+from measure import disk, examples, install, processes
 from measure.disk import ROOT
 from measure.record import median
 
@@ -12,6 +11,8 @@ HERE = ROOT / "bench" / "asha"
 VENV = ROOT / "target" / "bench-ray"
 PEER = "ray[tune]==2.60.0"
 MOST = 1.1
+# A hundred seeds take some minutes on an idle machine.
+LONGEST = 3600
 MOST_MILLISECONDS = {"decision": 0.1, "importance": 5.0}
 
 
@@ -20,8 +21,9 @@ def measure(report):
     result = folder / "asha.json"
     program = examples.built("asha")
     decisions(report, program)
-    command = [interpreter(), HERE / "simulate.py", program, result, "--seeds", str(report.times(100, 5))]
-    done = subprocess.run([str(word) for word in command], check=False)
+    # Of an environment of its own: Ray is large.
+    command = [install.python([PEER], VENV), HERE / "simulate.py", program, result, "--seeds", report.times(100, 5)]
+    done = subprocess.run(processes.bounded(report.times(LONGEST, LONGEST // 6), command), check=False)
     if done.returncode != 0:
         raise processes.Failed(f"the simulation ended with {done.returncode}")
     content = json.loads(result.read_text())
@@ -50,12 +52,3 @@ def decisions(report, program):
         report.row("", name, f"{float(spent):.4f}")
         report.limit(f"CPU, {name}", f"{float(spent):.4f} ms", float(spent) <= most, f"<= {most} ms")
     report.row("")
-
-
-def interpreter():
-    """Of an environment of its own: Ray is large."""
-    python = VENV / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", PEER], check=True)
-    return python

@@ -5,8 +5,9 @@ import os
 import statistics
 import subprocess
 
-from measure import disk, install, processes
+from measure import disk, examples, install, processes
 from measure.disk import ROOT
+from measure.record import RESULTS
 
 HERE = ROOT / "bench" / "samplers"
 LEVEL = 0.05
@@ -20,32 +21,30 @@ LEAST_TASKS = 5
 
 def measure(report):
     python = install.python(install.COMPARISON + (install.PEERS if report.peers else []))
-    program, folder = example(), disk.folder("samplers")
+    program, folder = examples.built("samplers"), disk.folder("samplers")
     latencies(report, python, program, folder)
     peers = HERE / "peers.json"
     if report.peers:
         peers = folder / "peers.json"
         run(python, HERE / "peers.py", peers)
     few = ["--seeds", "3", "--tasks", "branin2,branches,hpobench_car"] if report.quick else []
-    (folder / "compared.json").unlink(missing_ok=True)
-    run(python, HERE / "compare.py", program, folder / "compared.json", "--peers", peers, *few)
+    # Kept after the end: a run that was interrupted goes on from it.
+    compared = folder / "compared.json" if report.quick else ROOT / "target" / "samplers-compared.json"
+    run(python, HERE / "compare.py", program, compared, "--peers", peers, *few)
     content = json.loads(peers.read_text())
     versions = ", ".join(f"{name} {version}" for name, version in content["versions"].items())
     report.note(f"peers measured {content['date']}: {versions}")
-    judge(report, json.loads((folder / "compared.json").read_text()))
+    rows = json.loads(compared.read_text())
+    judge(report, rows)
+    if not report.quick:
+        report.note("every cell is in samplers-compared.json")
+        (RESULTS / "samplers-compared.json").write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
 
 
 def run(*argv):
     done = subprocess.run([str(arg) for arg in argv], check=False, env=os.environ | {"OMP_NUM_THREADS": "1"})
     if done.returncode != 0:
         raise processes.Failed(f"{argv[1]} ended with {done.returncode}")
-
-
-def example():
-    command = ["cargo", "build", "--release", "-p", "trainyard-core", "--example", "samplers", "--message-format", "json"]
-    said = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
-    found = [json.loads(line).get("executable") for line in said.splitlines() if '"samplers"' in line]
-    return next(path for path in found if path)
 
 
 def latencies(report, python, program, folder):
@@ -74,8 +73,7 @@ def suggestion(report, program, sampler, length):
 
 def judge(report, rows):
     """Of many cells of equal samplers one in twenty has a p below 5 %. So a family of cells (one sampler, one peer) is judged
-    by Benjamini and Hochberg: of what it calls worse, one in twenty is so by chance. All p-values are in the record."""
-    report.samples["comparison"] = rows
+    by Benjamini and Hochberg: of what it calls worse, one in twenty is so by chance."""
     mark(rows)
     report.row("compared", "cells", "better", "p < 5 %", "worse", "median ratio")
     for pair in dict.fromkeys(row["pair"] for row in rows):
@@ -122,6 +120,11 @@ def within(report, rows):
     """Ten seeds of which some end in another optimum say little about a median: the rank test asks whether it is twice as bad."""
     far = [row for row in rows if row["twice"]]
     largest = max((row for row in rows if row["ratio"] is not None), key=lambda row: row["ratio"])
+    report.row("gp : optuna gp", "trials", "yard", "optuna", "ratio", "twice?")
+    for row in rows:
+        over = row["ratio"] is not None and row["ratio"] > GP_WITHIN
+        report.row(f"gp : {row['task']}", row["budget"], f"{row['yard']:.3g}", f"{row['peer']:.3g}",
+                   "" if row["ratio"] is None else f"{row['ratio']:.2f}x", f"p = {row['p_twice']:.2f}", "OVER 2x" if over else "")
     report.limit("gp within 2x of Optuna's", f"farther in {len(far)} of {len(rows)} cells ({named(far)}); largest ratio of medians "
                  f"{largest['ratio']:.2f} ({named([largest])}, p = {largest['p_twice']:.2f})", not far, "rank test, 100 trials or fewer")
 

@@ -155,7 +155,7 @@ impl Study {
             id,
             name: format!("study-{}", what.trial),
             seed: Some(what.seed),
-            params: what.params.clone(),
+            params: self.sweep.params_of(what.trial).unwrap(),
             from: None,
             run: Run::new(Policy { attempts: 1, on: Vec::new() }, now()),
             place: None,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use trainyard_agent::disk::now;
 use trainyard_core::id::RunId;
 use trainyard_core::plan::slurm::Facts;
-use trainyard_core::search::{Deed, Fate, Leg, Phase, Spent, Sweep};
+use trainyard_core::search::{Fate, Leg, Phase, Spent, Sweep};
 use trainyard_core::spec::{JobSpec, SweepSpec};
 use trainyard_core::time::{Instant, Span};
 use trainyard_core::value::Params;
@@ -23,16 +23,19 @@ pub fn job(job: &JobSpec, spec: &SweepSpec) -> JobSpec {
     JobSpec { objective: Some(spec.metric.clone()), ..job.clone() }
 }
 
-/// The runs a sweep would begin with.
-pub fn preview(spec: &SweepSpec) -> Result<Vec<Leg>, LedgerError> {
+/// A run that a sweep would begin with.
+#[derive(Debug)]
+pub struct First {
+    pub seed: u64,
+    pub params: Params,
+}
+
+pub fn preview(spec: &SweepSpec) -> Result<Vec<First>, LedgerError> {
     let failed = |error| LedgerError::Sweep { name: spec.name.clone(), error };
     let mut sweep = Sweep::new(spec.clone()).map_err(failed)?;
     sweep.fill(Spent::default(), 1);
-    let begun = sweep.deeds().into_iter().filter_map(|deed| match deed {
-        Deed::Await { what, .. } => Some(what),
-        _ => None,
-    });
-    Ok(begun.collect())
+    let first = |leg: &Leg| Some(First { seed: leg.seed, params: sweep.params_of(leg.trial)? });
+    Ok(sweep.open().filter_map(|leg| first(sweep.leg(leg)?)).collect())
 }
 
 /// Checks everything that can be checked here, with the parameters of the first trial.
@@ -78,7 +81,7 @@ impl Overview {
             let found = run.map(|run| ledger.run(run)).transpose()?.flatten();
             going.extend(found.filter(|found| found.ended.is_none()).map(|found| (leg, found)));
         }
-        let seconds = ledger.seconds_of_sweep(row.id, now)?;
+        let seconds = ledger.seconds_of_sweep(&row, now)?;
         let job = row.batches.first().map(|batch| ledger.batch(*batch)).transpose()?.map(|batch| batch.job);
         let gpus = job.map_or(0.0, |job| job.total_gpus().as_f64());
         let phase = sweep.phase(ledger.spent_by_sweep(&row, gpus, now)?);
@@ -105,8 +108,7 @@ impl Overview {
 
     /// All parameters its runs got, also those that follow from others.
     pub fn params_of(&self, trial: u32) -> Params {
-        let last = self.sweep.legs_of(trial).last();
-        last.map(|(_, leg, _)| leg.params.clone()).unwrap_or_default()
+        self.sweep.params_of(trial).unwrap_or_default()
     }
 
     /// How many trials there are of each fate.

@@ -10,13 +10,12 @@ mod write;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use trainyard_core::quote::posix_line;
-use trainyard_core::search::Leg;
 use trainyard_core::space::Space;
 use trainyard_core::spec::{JobSpec, Known, SweepSpec, TargetKind, TargetSpec};
 use trainyard_engine::controller::Desk;
 use trainyard_engine::ledger::{Ledger, SweepRow};
 use trainyard_engine::submit::{self, Delivered, Plan, Wish};
-use trainyard_engine::sweep;
+use trainyard_engine::sweep::{self, First};
 
 use super::run::{find_job, find_target, image_of, rules, secrets_of};
 use crate::context::{Context, Project};
@@ -152,7 +151,7 @@ impl Start {
         project: &Project,
         spec: &SweepSpec,
         job: &JobSpec,
-        first: &[Leg],
+        first: &[First],
     ) -> Result<Exit, CommandError> {
         let targets = self.targets(project, job)?;
         let [target] = targets[..] else {
@@ -189,7 +188,7 @@ impl Start {
         context: &Context,
         project: &Project,
         job: &JobSpec,
-        first: &[Leg],
+        first: &[First],
     ) -> Result<Vec<(Plan, Delivered)>, CommandError> {
         let mut plans = Vec::new();
         for target in self.targets(project, job)? {
@@ -211,7 +210,7 @@ impl Start {
         project: &Project,
         job: &JobSpec,
         target: &TargetSpec,
-        first: Option<&Leg>,
+        first: Option<&First>,
         facts: Option<&trainyard_core::plan::slurm::Facts>,
     ) -> Result<Plan, CommandError> {
         let config = &project.loaded.config;
@@ -243,16 +242,16 @@ impl Start {
         project: &Project,
         spec: &SweepSpec,
         job: &JobSpec,
-        first: &[Leg],
+        first: &[First],
     ) -> Result<Exit, CommandError> {
         let mut lines = Vec::new();
-        for leg in first {
+        for run in first {
             let target = self.targets(project, job)?.into_iter().next();
             let Some(target) = target else { break };
             let known = trainyard_engine::site::Known::recall(&context.home.site(&target.name), target);
             let facts = known.as_ref().and_then(trainyard_engine::site::Known::about);
-            let plan = self.plan(context, project, job, target, Some(leg), facts)?;
-            lines.extend(plan.runs.into_iter().map(|run| (leg, run.call.argv)));
+            let plan = self.plan(context, project, job, target, Some(run), facts)?;
+            lines.extend(plan.runs.into_iter().map(|planned| (run, planned.call.argv)));
         }
         let targets = self.targets(project, job)?.into_iter().map(|target| target.name.clone()).collect();
         context.printer.report(&DryRun { spec, targets, lines });
@@ -312,12 +311,13 @@ impl Report for Started<'_> {
 struct DryRun<'a> {
     spec: &'a SweepSpec,
     targets: Vec<String>,
-    lines: Vec<(&'a Leg, Vec<String>)>,
+    lines: Vec<(&'a First, Vec<String>)>,
 }
 
 impl Report for DryRun<'_> {
     fn json(&self) -> Value {
-        let line = |(leg, argv): &(&Leg, Vec<String>)| json!({ "seed": leg.seed, "params": leg.params, "argv": argv });
+        let line =
+            |(run, argv): &(&First, Vec<String>)| json!({ "seed": run.seed, "params": run.params, "argv": argv });
         json!({
             "dry_run": true,
             "sweep": self.spec,

@@ -28,14 +28,12 @@ pub use restore::{LegRecord, Record};
 pub use score::{Score, Scored};
 pub use tell::{Outcome, Told};
 
-/// One run of a trial.
+/// One run of a trial, with what [`Sweep::params_of`] the trial says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Leg {
     pub trial: u32,
     pub role: Role,
     pub seed: u64,
-    /// All parameters of the space that the run gets: sampled, fixed and derived.
-    pub params: Params,
     /// The leg with whose newest checkpoint it begins.
     #[serde(default)]
     pub from: Option<u32>,

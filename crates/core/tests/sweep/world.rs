@@ -122,15 +122,15 @@ pub(crate) fn number(params: &Params, name: &str) -> f64 {
     }
 }
 
-fn reward(leg: &Leg, step: i64) -> f64 {
-    let (x, y) = (number(&leg.params, "x"), number(&leg.params, "y"));
+fn reward(leg: &Leg, params: &Params, step: i64) -> f64 {
+    let (x, y) = (number(params, "x"), number(params, "y"));
     let noise = ((leg.seed * 7919 + 13) % 101) as f64 / 1000.0;
     let top = 1.0 - (x - 0.7).abs() - (y - 4.0).abs() / 20.0 + noise;
     top * (1.0 - 1.0 / (1.0 + step as f64))
 }
 
-fn course(leg: &Leg, from: i64, to: i64) -> Vec<Report> {
-    (from + 1..=to).map(|step| Report { step, value: reward(leg, step) }).collect()
+fn course(leg: &Leg, params: &Params, from: i64, to: i64) -> Vec<Report> {
+    (from + 1..=to).map(|step| Report { step, value: reward(leg, params, step) }).collect()
 }
 
 /// Goes through a whole sweep; `crash` says after which turns the controller is made anew.
@@ -184,7 +184,9 @@ impl World {
     }
 
     fn course(&self, sweep: &Sweep, leg: u32) -> Vec<Report> {
-        course(sweep.leg(leg).unwrap(), self.starts[&leg], self.steps_of(leg))
+        let leg_of_it = sweep.leg(leg).unwrap();
+        let params = sweep.params_of(leg_of_it.trial).unwrap();
+        course(leg_of_it, &params, self.starts[&leg], self.steps_of(leg))
     }
 
     fn turn(&mut self, sweep: &mut Sweep, leg: u32) {

@@ -19,12 +19,13 @@ pub use rows::{AttemptRow, Batch, Change, EventRow, NewRun, OpenRun, Request, Ru
 pub use sweeps::{SweepChange, SweepRecord, SweepRequest, SweepRow, SweepState};
 
 /// Forward steps; the position of a step is the version it leads to.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     include_str!("schema-1.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
     include_str!("schema-4.sql"),
     include_str!("schema-5.sql"),
+    include_str!("schema-6.sql"),
 ];
 const PATIENCE: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_millis(5);

@@ -369,8 +369,8 @@ pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<
 }
 
 pub(super) fn optional<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<T>, LedgerError> {
-    let text = row.get::<_, Option<String>>(column)?;
-    Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
+    let text = row.get_ref(column)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+    Ok(text.map(serde_json::from_str).transpose()?)
 }
 
 fn run_row(row: &Row<'_>) -> Result<RunRow, LedgerError> {

@@ -104,8 +104,6 @@ pub enum SweepChange {
 pub struct SweepRecord {
     pub record: Record,
     pub runs: Vec<Option<RunId>>,
-    /// The submission each of them went with, unless it was cleaned away.
-    pub batches: Vec<Option<i64>>,
 }
 
 impl SweepState {
@@ -207,16 +205,14 @@ impl Ledger {
         while let Some(row) = rows.next()? {
             trials.push((json(row, 0)?, optional(row, 1)?));
         }
-        let (mut legs, mut runs, mut batches) = (Vec::new(), Vec::new(), Vec::new());
-        let sql = "SELECT body, run, result, (SELECT batch FROM runs WHERE id = legs.run) FROM legs
-                   WHERE sweep = ?1 ORDER BY number";
-        let mut statement = self.db.prepare_cached(sql)?;
+        let (mut legs, mut runs) = (Vec::new(), Vec::new());
+        let mut statement =
+            self.db.prepare_cached("SELECT body, run, result FROM legs WHERE sweep = ?1 ORDER BY number")?;
         let mut rows = statement.query([row.id])?;
         while let Some(row) = rows.next()? {
-            let run = row.get::<_, Option<String>>(1)?.map(|text| id(&text));
+            let run = row.get_ref(1)?.as_str_or_null().map_err(rusqlite::Error::from)?.map(id);
             legs.push(LegRecord { leg: json(row, 0)?, has_begun: run.is_some(), end: optional(row, 2)? });
             runs.push(run);
-            batches.push(row.get(3)?);
         }
         let mut told = Vec::new();
         let mut statement = self.db.prepare_cached("SELECT body FROM judgements WHERE sweep = ?1 ORDER BY number")?;
@@ -225,7 +221,15 @@ impl Ledger {
             told.push(json(row, 0)?);
         }
         let record = Record { spec: row.spec.clone(), trials, legs, told, failures: row.failures };
-        Ok(SweepRecord { record, runs, batches })
+        Ok(SweepRecord { record, runs })
+    }
+
+    /// The submission that each leg's run went with, unless it was cleaned away.
+    pub fn batches_of_legs(&self, sweep: i64) -> Result<Vec<(u32, i64)>, LedgerError> {
+        let sql = "SELECT legs.number, runs.batch FROM legs JOIN runs ON runs.id = legs.run WHERE legs.sweep = ?1";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let rows = statement.query_map([sweep], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 
     /// Which sweep and which leg of it a run is.
@@ -240,16 +244,20 @@ impl Ledger {
         if row.spec.budget.is_unlimited() {
             return Ok(Spent::default());
         }
-        let running = if row.spec.budget.gpu_hours.is_some() { self.seconds_of_sweep(row.id, now)? } else { 0.0 };
+        let running = if row.spec.budget.gpu_hours.is_some() { self.seconds_of_sweep(row, now)? } else { 0.0 };
         let seconds = now.since(row.created).as_duration().as_secs_f64();
         Ok(Spent { seconds, gpu_hours: running * gpus / 3600.0 })
     }
 
     /// Seconds that its runs have been running, all together.
-    pub fn seconds_of_sweep(&self, sweep: i64, now: Instant) -> Result<f64, LedgerError> {
-        let sql = "SELECT coalesce(sum(coalesce(runs.ended, ?2) - runs.started), 0) FROM legs
-                   JOIN runs ON runs.id = legs.run WHERE legs.sweep = ?1 AND runs.started IS NOT NULL";
-        let milliseconds: i64 = self.db.prepare_cached(sql)?.query_row(params![sweep, now.0], |row| row.get(0))?;
+    pub fn seconds_of_sweep(&self, row: &SweepRow, now: Instant) -> Result<f64, LedgerError> {
+        let sql = "SELECT coalesce(sum(coalesce(ended, ?2) - started), 0) FROM runs
+                   WHERE batch = ?1 AND started IS NOT NULL";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let mut milliseconds = 0;
+        for batch in &row.batches {
+            milliseconds += statement.query_row(params![batch, now.0], |row| row.get::<_, i64>(0))?;
+        }
         Ok(milliseconds as f64 / 1000.0)
     }
 }

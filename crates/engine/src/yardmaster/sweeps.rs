@@ -95,7 +95,7 @@ impl Sweeps {
 
 impl Going {
     fn restore(ledger: &Ledger, keep: &mut Keep, row: SweepRow) -> Result<Self, LedgerError> {
-        let SweepRecord { record, runs, batches: placed } = ledger.sweep_record(&row)?;
+        let SweepRecord { record, runs } = ledger.sweep_record(&row)?;
         let sweep = Sweep::restore(record).map_err(|error| LedgerError::Sweep { name: row.name.clone(), error })?;
         let batches: Vec<(i64, Rc<Batch>)> =
             row.batches.iter().map(|id| Ok((*id, keep.batch(ledger, *id)?))).collect::<Result<_, LedgerError>>()?;
@@ -107,8 +107,12 @@ impl Going {
                 going.legs.insert(run, leg);
             }
         }
-        let place = |batch: Option<i64>| going.row.batches.iter().position(|known| Some(*known) == batch);
-        going.placed = (0u32..).zip(placed).filter_map(|(leg, batch)| Some((leg, place(batch)?))).collect();
+        // With one target there is nothing to choose.
+        if going.batches.len() > 1 {
+            let place = |batch: i64| going.row.batches.iter().position(|known| *known == batch);
+            let placed = ledger.batches_of_legs(going.row.id)?.into_iter();
+            going.placed = placed.filter_map(|(leg, batch)| Some((leg, place(batch)?))).collect();
+        }
         going.catch_up(ledger)?;
         going.sweep.sentenced().into_iter().for_each(|leg| going.stop(leg, keep, trainyard_agent::disk::now()));
         Ok(going)
@@ -234,7 +238,7 @@ impl Going {
         let (batch, common) = self.batches.get(place)?;
         let policy = Policy { attempts: common.job.resume.attempts, on: common.job.resume.on.clone() };
         let mut params = common.job.params.clone();
-        params.extend(what.params.clone());
+        params.extend(self.sweep.params_of(what.trial)?);
         let run = NewRun {
             id: new_id(),
             name: self.name(&what),

@@ -44,9 +44,8 @@ impl Sweep {
             self.deeds.push(Deed::Confirm { runs });
         }
         let (trial, index) = self.next_confirmation()?;
-        let params = self.params_of(trial)?;
         let seed = FRESH_SEEDS + u64::from(index);
-        Some(self.plan(Leg { trial, role: Role::Confirm { index }, seed, params, from: None, lost: 0 }))
+        Some(self.plan(Leg { trial, role: Role::Confirm { index }, seed, from: None, lost: 0 }))
     }
 
     fn next_waiting(&mut self) -> Option<u32> {
@@ -80,13 +79,13 @@ impl Sweep {
         self.deeds.push(Deed::Try { trial: number, params: sampled.clone() });
         self.add_trial(Trial { number, params: sampled.clone(), fate: Fate::Pending, reports: Vec::new() });
         match self.space.complete(&sampled) {
-            Ok(params) => {
+            Ok(_) => {
                 self.tell(Told::Begin { trial: number, params: sampled.clone() });
                 let seed = match self.spec.repeats {
                     Repeats::Adaptive => 1 + u64::from(number) % (FRESH_SEEDS - 1),
                     Repeats::Each(_) => 1,
                 };
-                Some(Leg { trial: number, role: Role::Search, seed, params, from: None, lost: 0 })
+                Some(Leg { trial: number, role: Role::Search, seed, from: None, lost: 0 })
             }
             Err(_) => {
                 self.settle(number, Fate::Failed);

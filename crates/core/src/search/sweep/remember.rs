@@ -31,7 +31,8 @@ impl Sweep {
         earlier.last().unwrap_or(leg)
     }
 
-    pub(super) fn params_of(&self, trial: u32) -> Option<Params> {
+    /// All parameters of the space that a run of this trial gets now: sampled, fixed and derived.
+    pub fn params_of(&self, trial: u32) -> Option<Params> {
         self.space.complete(&self.trials.get(trial as usize)?.params).ok()
     }
 

@@ -265,15 +265,14 @@ impl Sweep {
         let end = value.map_or(End::Failed, |value| End::Replaced { value, step: self.last_step(leg) });
         self.close(leg, end);
         // A copy that cannot be made leaves the trial as it is: it goes on by itself.
-        let copy = self.leader_leg(leader).zip(self.space.complete(&sampled).ok());
-        if copy.is_some() {
+        let from = self.leader_leg(leader).filter(|_| self.space.complete(&sampled).is_ok());
+        if from.is_some() {
             if let Some(trial) = self.trials.get_mut(what.trial as usize) {
                 trial.params.clone_from(&sampled);
             }
             self.deeds.push(Deed::Try { trial: what.trial, params: sampled });
         }
-        let (from, params) = copy.unwrap_or_else(|| (leg, what.params.clone()));
-        let next = self.plan(Leg { params, from: Some(from), lost: 0, ..what.clone() });
+        let next = self.plan(Leg { from: from.or(Some(leg)), lost: 0, ..what.clone() });
         self.waiting.push_back(next);
     }
 }
