@@ -90,3 +90,19 @@ impl<'de> Visitor<'de> for AnyValue {
         Ok(Value::Table(table))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Value;
+
+    proptest! {
+        /// A sweep that is read again suggests what it would have suggested.
+        #[test]
+        fn numbers_are_the_same_after_writing_and_reading(number in proptest::num::f64::NORMAL) {
+            let text = serde_json::to_string(&Value::Float(number)).expect("text");
+            prop_assert_eq!(serde_json::from_str::<Value>(&text).expect("a value"), Value::Float(number), "{}", text);
+        }
+    }
+}
