@@ -108,6 +108,13 @@ depot = "{self.folder}/depot"
         requests = median([look["requests"] for look in looks])
         for one in seconds:
             self.report.sample(f"a look at {count} jobs, seconds", one)
+        # What Ray itself takes to list them, with nobody in between.
+        for _ in seconds:
+            began = time.perf_counter()
+            self.known()
+            self.report.sample(f"a bare list of {count} jobs, seconds", time.perf_counter() - began)
+        bare = median(self.report.samples[f"a bare list of {count} jobs, seconds"])
+        self.report.row(f"a bare list of {count} jobs", milliseconds(bare))
         self.report.row(f"a look at {count} jobs, the slowest", milliseconds(max(seconds)))
         self.report.limit(f"a look at {count} jobs, requests", requests, requests <= 1, "1")
         usual = median(seconds)
