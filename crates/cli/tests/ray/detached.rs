@@ -35,7 +35,7 @@ metric = "reward"
 goal = "maximize"
 sampler = "random"
 repeats = 1
-trials = 4
+trials = 6
 parallel = 2
 [sweeps.tune.space]
 x = { uniform = [0.0, 1.0] }
@@ -122,7 +122,7 @@ fn survives(ray: &mut Ray, token: Option<&str>, head: Head) {
     let paused = until(&second, "tune", "a pause", |shown| shown["runs"]["running"] == 0);
     assert_eq!(paused["state"], "paused", "{paused}");
     let ended = paused["runs"]["ended"].as_u64().unwrap();
-    assert!((2..4).contains(&ended), "{paused}");
+    assert!((2..6).contains(&ended), "{paused}");
 
     // The whole controller is killed. A command starts it again, and as that machine does not have the secrets, what is new
     // waits for one that has.
@@ -143,12 +143,12 @@ fn survives(ray: &mut Ray, token: Option<&str>, head: Head) {
     let extended = second.run(&["sweep", "extend", "tune", "--trials", "+2", "--at", "r"]);
     assert_eq!(extended.exit, 0, "{extended:?}");
     let done = until(&second, "tune", "its end", |shown| shown["state"] == "done");
-    assert_eq!(done["runs"]["ended"], 6, "{done}");
+    assert_eq!(done["runs"]["ended"], 8, "{done}");
 
     // Every trial was executed once, by one Ray job.
     let after = trials(ray);
-    assert_eq!(after.difference(&before).count(), 6, "{after:?}");
-    for trial in 0..6 {
+    assert_eq!(after.difference(&before).count(), 8, "{after:?}");
+    for trial in 0..8 {
         let run = second.json(&["show", &format!("tune-{trial}"), "--at", "r"]);
         assert_eq!(
             (run["state"].as_str(), run["attempts"].as_array().map(Vec::len)),
