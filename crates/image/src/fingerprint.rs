@@ -13,6 +13,15 @@ pub(crate) const KEPT: usize = 64;
 
 pub(crate) type Print = [u8; 32];
 
+/// Enough of a print to tell the contents of one image apart.
+pub(crate) type Short = [u8; 16];
+
+pub(crate) fn short(print: &Print) -> Short {
+    let mut short = Short::default();
+    short.copy_from_slice(&print[..16]);
+    short
+}
+
 /// What takes fingerprints; two of them see the same only if one was kept and read again as the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Prints {

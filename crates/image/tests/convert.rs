@@ -268,3 +268,44 @@ fn the_key_names_what_will_be_made() {
     assert_ne!(options.key(&one), Options { format: Format::Sqsh, ..options.clone() }.key(&one));
     assert_eq!(options.key(&one), Options { threads: 99, ..options }.key(&one));
 }
+
+#[test]
+fn blocks_that_came_before_are_found_again_wherever_they_stand() {
+    const BLOCK: usize = 128 << 10;
+    // Of a word each letter is a block, and a dot a short end; `0` is a hole.
+    let contents = |word: &str| -> Vec<u8> {
+        let block = |letter: char| match letter {
+            '0' => vec![0; BLOCK],
+            '.' => noise(999, 1000),
+            letter if letter.is_lowercase() => format!("{letter} and more ").repeat(BLOCK).as_bytes()[..BLOCK].to_vec(),
+            letter => noise(u64::from(letter), BLOCK),
+        };
+        word.chars().flat_map(block).collect()
+    };
+    let words = [
+        "AB", "AB", "ABC", "BA", "AAAA", "AAAA.", "A0B", "0AB0", "A0B", "C.", "xyABx.", "xyABx.", "xyABCx.", "yxD",
+        "DCBA", "D", "ABAB0.", "E", "ABAB0.",
+    ];
+    let items: Vec<Item> = words.iter().enumerate().map(|(at, word)| file(format!("{at}"), contents(word))).collect();
+    let place = tempfile::tempdir().unwrap();
+    for codec in [Codec::Zstd, Codec::None] {
+        let made = Made::new(&[&items[..9], &items[9..]]);
+        let with = |threads| made.convert(place.path(), &Options { codec, threads, ..Options::default() }).unwrap();
+        let (image, converted) = with(1);
+        let seen = inside(&image);
+        for (at, word) in words.iter().enumerate() {
+            let bytes = contents(word);
+            let expected = format!("{} {}", bytes.len(), blake3::hash(&bytes));
+            assert_eq!(seen[at.to_string().as_bytes()].content, expected, "{word}");
+        }
+        let once: HashSet<_> = words.iter().collect();
+        let stored: usize = once.iter().map(|word| word.replace('0', "").len()).sum();
+        assert_eq!(converted.blocks, stored as u64 + 1, "each file once, and one block of small files");
+        let image = bytes(&image);
+        for threads in [2, 3, 8] {
+            let (other, again) = with(threads);
+            assert_eq!(again.digest, converted.digest);
+            assert!(bytes(&other) == image, "{threads} threads");
+        }
+    }
+}

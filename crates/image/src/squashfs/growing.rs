@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use crate::shared::Shared;
+use crate::shared::{Buffers, Shared};
 
 /// Written at once.
 const PIECE: usize = 1 << 20;
@@ -53,10 +54,23 @@ impl Growing {
         Ok(())
     }
 
+    /// Adds what was added before, once more.
+    pub(crate) fn add_again(&mut self, offset: u64, length: u32) -> io::Result<()> {
+        let length = length as usize;
+        if offset + length as u64 > self.start {
+            self.flush()?;
+        }
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, offset)?;
+        self.add(Buffers::new(length).lend(bytes, length))
+    }
+
     /// Goes on at an earlier place.
     pub(crate) fn back_to(&mut self, end: u64) -> io::Result<()> {
-        self.flush()?;
-        self.start = end;
+        if end < self.end() {
+            self.flush()?;
+            self.start = end;
+        }
         Ok(())
     }
 

@@ -2,11 +2,13 @@
 //!
 //! They go in batches: to wake a thread up costs as much as it takes to compress some kilobytes.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Error;
-use crate::fingerprint::Print;
+use crate::fingerprint::{Print, Short, short};
 use crate::reuse::Reuse;
 use crate::shared::{Block, Buffers, Shared};
 use crate::squashfs::codec::{Compressor, room};
@@ -38,15 +40,22 @@ pub(crate) struct Plain {
     pub(crate) print: Option<Print>,
 }
 
+/// What becomes of a block.
+pub(crate) enum Stored {
+    New(NewBlock),
+    /// The same as a block of a file that came before it, by the print of that.
+    Again(Print),
+}
+
 /// A block as it will be stored.
-pub(crate) struct Stored {
+pub(crate) struct NewBlock {
     pub(crate) bytes: Shared,
     pub(crate) is_packed: bool,
     /// Of the block before it was compressed.
     pub(crate) plain: Print,
     /// BLAKE3 of `bytes`.
     pub(crate) stored: [u8; 32],
-    /// It was compressed before.
+    /// An earlier image has it.
     pub(crate) is_reused: bool,
 }
 
@@ -79,7 +88,7 @@ pub(crate) struct Input {
 pub(crate) struct Output {
     batches: Receiver<Batch<Stored>>,
     waiting: Receiver<()>,
-    early: std::collections::HashMap<u64, Vec<Event<Stored>>>,
+    early: HashMap<u64, Vec<Event<Stored>>>,
     next: u64,
 }
 
@@ -90,16 +99,16 @@ pub(crate) fn pool(codec: Codec, threads: usize, reuse: &Arc<Reuse>) -> (Input, 
     let (waiting, left) = sync_channel(32 + 2 * threads);
     let (done, come) = channel();
     let (empty_out, empty) = channel();
-    let taken = Arc::new(Mutex::new(taken));
+    let (taken, seen) = (Arc::new(Mutex::new(taken)), Arc::default());
     for _ in 0..threads {
         let (compressor, buffers) = (codec.compressor(), Buffers::new(PACKED));
         let (empty, reuse) = (empty_out.clone(), Arc::clone(reuse));
-        let worker = Worker { compressor, buffers, empty, reuse };
+        let worker = Worker { compressor, buffers, empty, reuse, seen: Arc::clone(&seen) };
         let (taken, done) = (Arc::clone(&taken), done.clone());
         std::thread::spawn(move || worker.run(&taken, &done));
     }
     let input = Input { batches, waiting, empty, events: Vec::new(), bytes: 0, next: 0 };
-    (input, Output { batches: come, waiting: left, early: std::collections::HashMap::new(), next: 0 })
+    (input, Output { batches: come, waiting: left, early: HashMap::new(), next: 0 })
 }
 
 /// A thread that compresses.
@@ -108,10 +117,40 @@ struct Worker {
     buffers: Buffers,
     empty: Sender<Vec<u8>>,
     reuse: Arc<Reuse>,
+    seen: Arc<Seen>,
+}
+
+/// The first batch that has a block, of all files' blocks so far.
+#[derive(Default)]
+struct Seen(Mutex<HashMap<Short, u64>>);
+
+impl Seen {
+    /// Whether the block comes out earlier than what is added now.
+    fn is_known(&self, print: &Print, batch: u64) -> bool {
+        match self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(short(print)) {
+            Entry::Vacant(place) => {
+                place.insert(batch);
+                false
+            }
+            // It may be that another thread is ahead with what comes later.
+            Entry::Occupied(mut first) => {
+                let is_known = *first.get() <= batch;
+                if !is_known {
+                    first.insert(batch);
+                }
+                is_known
+            }
+        }
+    }
 }
 
 /// A block of which is known what it becomes, and not yet where that lies.
-struct Packed {
+enum Packed {
+    New(NewPacked),
+    Again(Print),
+}
+
+struct NewPacked {
     /// Taken from the batch's buffer, or as it came.
     bytes: Result<usize, Shared>,
     is_packed: bool,
@@ -126,8 +165,8 @@ impl Worker {
             let batch = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(Batch { number, events }) = batch else { return };
             let (mut buffer, mut filled) = (self.buffers.take(), 0);
-            let packed: Vec<_> =
-                events.into_iter().map(|event| event.map(|plain| self.pack(plain, &mut buffer, &mut filled))).collect();
+            let work = |event: Event<Plain>| event.map(|plain| self.pack(number, plain, &mut buffer, &mut filled));
+            let packed: Vec<_> = events.into_iter().map(work).collect();
             let mut bytes = self.buffers.lend(buffer, filled);
             let events = packed.into_iter().map(|event| event.map(|packed| packed.stored(&mut bytes))).collect();
             if done.send(Batch { number, events }).is_err() {
@@ -137,33 +176,48 @@ impl Worker {
     }
 
     /// Adds what the block becomes to what the buffer is filled with, unless that lies somewhere already.
-    fn pack(&mut self, plain: Plain, buffer: &mut [u8], filled: &mut usize) -> Packed {
+    fn pack(&mut self, batch: u64, plain: Plain, buffer: &mut [u8], filled: &mut usize) -> Packed {
         let Plain { block, print } = plain;
-        let plain = print.unwrap_or_else(|| self.reuse.prints().of(&block));
+        let packed = match print {
+            // A list of small files, of which each one was new.
+            Some(list) => Packed::New(self.pack_new(list, &block, buffer, filled)),
+            None => {
+                let print = self.reuse.prints().of(&block);
+                if self.seen.is_known(&print, batch) {
+                    Packed::Again(print)
+                } else {
+                    Packed::New(self.pack_new(print, &block, buffer, filled))
+                }
+            }
+        };
+        if let Block::Own(block) = block {
+            // Nobody may want it back.
+            let _ = self.empty.send(block);
+        }
+        packed
+    }
+
+    fn pack_new(&mut self, plain: Print, block: &Block, buffer: &mut [u8], filled: &mut usize) -> NewPacked {
         let room = &mut buffer[*filled..*filled + room(BLOCK)];
         let known = self.reuse.find(&plain, &mut room[..block.len()]);
         let packed = if let Some(known) = known {
             let (bytes, is_packed, stored) = (Ok(known.length as usize), known.is_packed, known.stored);
-            Packed { bytes, is_packed, plain, stored, is_reused: true }
-        } else if let Some(length) = self.compressor.compress_into(&block, room) {
+            NewPacked { bytes, is_packed, plain, stored, is_reused: true }
+        } else if let Some(length) = self.compressor.compress_into(block, room) {
             let stored = *blake3::hash(&room[..length]).as_bytes();
-            Packed { bytes: Ok(length), is_packed: true, plain, stored, is_reused: false }
+            NewPacked { bytes: Ok(length), is_packed: true, plain, stored, is_reused: false }
         } else {
-            let stored = *blake3::hash(&block).as_bytes();
-            let bytes = match &block {
+            let stored = *blake3::hash(block).as_bytes();
+            let bytes = match block {
                 Block::Shared(bytes) => Err(bytes.clone()),
                 Block::Own(bytes) => {
                     room[..bytes.len()].copy_from_slice(bytes);
                     Ok(bytes.len())
                 }
             };
-            Packed { bytes, is_packed: false, plain, stored, is_reused: false }
+            NewPacked { bytes, is_packed: false, plain, stored, is_reused: false }
         };
         *filled += packed.bytes.as_ref().ok().unwrap_or(&0);
-        if let Block::Own(block) = block {
-            // Nobody may want it back.
-            let _ = self.empty.send(block);
-        }
         packed
     }
 }
@@ -171,9 +225,13 @@ impl Worker {
 impl Packed {
     /// With its bytes, which are the next of those of its batch.
     fn stored(self, batch: &mut Shared) -> Stored {
-        let Self { bytes, is_packed, plain, stored, is_reused } = self;
-        let bytes = bytes.map_or_else(|shared| shared, |length| batch.take(length));
-        Stored { bytes, is_packed, plain, stored, is_reused }
+        match self {
+            Self::New(NewPacked { bytes, is_packed, plain, stored, is_reused }) => {
+                let bytes = bytes.map_or_else(|shared| shared, |length| batch.take(length));
+                Stored::New(NewBlock { bytes, is_packed, plain, stored, is_reused })
+            }
+            Self::Again(print) => Stored::Again(print),
+        }
     }
 }
 
