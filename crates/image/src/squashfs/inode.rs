@@ -1,8 +1,8 @@
 //! What a file is: kind, owner, mode, and where its contents are. In a short form where that is enough.
 
 use crate::entry::Device;
-use crate::squashfs::contents::Content;
 use crate::squashfs::directory::Listing;
+use crate::squashfs::writer::Content;
 use crate::squashfs::{BLOCK, NONE};
 
 /// What all inodes have.

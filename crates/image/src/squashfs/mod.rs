@@ -17,11 +17,13 @@ mod metadata;
 mod pool;
 mod superblock;
 mod tables;
+mod writer;
 mod xattr;
 
 pub use codec::Codec;
-pub(crate) use contents::{ContentId, Contents, Written};
+pub(crate) use contents::{ContentId, Contents};
 pub(crate) use tables::write_tables;
+pub(crate) use writer::Written;
 
 pub(crate) const BLOCK: usize = 128 << 10;
 pub(crate) const BLOCK_LOG: u16 = 17;

@@ -6,11 +6,12 @@ use std::os::unix::fs::FileExt;
 
 use crate::error::{Error, Result};
 use crate::squashfs::codec::{Codec, Compressor};
-use crate::squashfs::contents::{ContentId, Written};
+use crate::squashfs::contents::ContentId;
 use crate::squashfs::directory::{self, Listing, Name};
 use crate::squashfs::inode::{Head, Inode};
 use crate::squashfs::metadata::{Metadata, Reference};
 use crate::squashfs::superblock::Superblock;
+use crate::squashfs::writer::Written;
 use crate::squashfs::xattr;
 use crate::tree::{Body, Children, NodeId, ROOT, Tree};
 
