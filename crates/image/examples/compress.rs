@@ -1,9 +1,12 @@
-//! Compresses a file's blocks on some threads and throws the result away, to see what the codec alone needs:
-//! `compress FILE zstd|gzip THREADS`.
+//! Compresses a file's blocks on some threads and throws the result away, to see what the codec alone needs; and takes the SHA-256
+//! of another file meanwhile, if one is named: `compress FILE zstd|gzip THREADS [OTHER]`.
 
 use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use sha2::{Digest, Sha256};
 
 const BLOCK: u64 = 128 << 10;
 
@@ -14,7 +17,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let next = AtomicU64::new(0);
     let failed = std::thread::scope(|scope| {
         let work = || compress(&file, length, &next, &words[1]);
-        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let other = words.get(3).map(|other| scope.spawn(move || hash(other)));
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).chain(other).collect();
         all.into_iter()
             .filter_map(|thread| thread.join().map_or(Some("a thread panicked".to_owned()), Result::err))
             .next()
@@ -39,5 +43,18 @@ fn compress(file: &File, length: u64, next: &AtomicU64, codec: &str) -> Result<(
         } else {
             zstd.compress_to_buffer(block, packed.as_mut_slice()).map_err(|error| error.to_string())?;
         }
+    }
+}
+
+fn hash(path: &str) -> Result<(), String> {
+    let mut file = File::open(path).map_err(|error| error.to_string())?;
+    let (mut hasher, mut block) = (Sha256::new(), vec![0; BLOCK as usize]);
+    loop {
+        let count = file.read(&mut block).map_err(|error| error.to_string())?;
+        if count == 0 {
+            // Looked at, so that it is not left out.
+            return if hasher.finalize().iter().all(|byte| *byte == 0) { Err("no digest".to_owned()) } else { Ok(()) };
+        }
+        hasher.update(&block[..count]);
     }
 }
