@@ -81,19 +81,21 @@ class Bench:
             kind(codec)
 
     def alone(self, codec):
-        self.timed(f"{codec} alone", [self.compress, str(self.plain), codec, self.threads])
+        self.timed(f"{codec} alone", [self.compress, str(self.plain), codec, self.threads], [self.plain])
 
     def checked(self, codec):
         """What cannot be left out, at the least."""
-        self.timed(f"{codec} and SHA-256", [self.compress, str(self.plain), codec, self.threads, str(self.archive)])
+        argv = [self.compress, str(self.plain), codec, self.threads, str(self.archive)]
+        self.timed(f"{codec} and SHA-256", argv, [self.plain, self.archive])
 
     def whole(self, codec):
-        self.timed(f"yard, {codec}", [self.convert, str(self.archive), str(self.output), codec])
+        self.timed(f"yard, {codec}", [self.convert, str(self.archive), str(self.output), codec], [self.archive])
 
-    def timed(self, name, argv, more=None):
-        """Nobody replaces a file, waits for what others left to be written, or has to get memory from the host."""
+    def timed(self, name, argv, inputs, more=None):
+        """Nobody replaces a file, waits for what others left to be written, reads from the disk, or has to get memory from the host."""
         self.output.unlink(missing_ok=True)
         os.sync()
+        disk.read_through(inputs)
         disk.warm_memory()
         done = processes.run(argv, self.env | (more or {}))
         self.sample(name, done.wall, done.cpu)
@@ -121,12 +123,12 @@ class Bench:
         self.report.sample("disk, in outputs", watch.peak / used([folder]))
 
     def mksquashfs(self, name, options):
-        self.timed(name, [tool("mksquashfs"), str(self.tree), str(self.output), "-quiet", "-no-progress", *options])
+        self.timed(name, [tool("mksquashfs"), str(self.tree), str(self.output), "-quiet", "-no-progress", *options], [self.tree])
 
     def apptainer_build(self, name, words):
         cache = disk.folder("cache")
         argv = [self.apptainer, "--quiet", "build", *words, str(self.output), f"docker-archive://{self.archive}"]
-        self.timed(name, argv, {"APPTAINER_CACHEDIR": str(cache)})
+        self.timed(name, argv, [self.archive], {"APPTAINER_CACHEDIR": str(cache)})
         shutil.rmtree(cache)
 
 
