@@ -18,7 +18,8 @@ use trainyard_engine::transfer::{self, TransferError};
 
 use crate::context::Context;
 use crate::env;
-use crate::error::CommandError;
+use crate::error::{CommandError, Exit};
+use crate::interrupt;
 use crate::report::Bar;
 
 /// A person who types a second factor needs a while.
@@ -151,15 +152,24 @@ pub(crate) fn build_image(context: &Context, project: &Path, wanted: &Wanted) ->
     context.home.prepare()?;
     let around = Around { project, variable: &env::variable };
     let mut bar = Bar::new(context.printer, "converting");
-    let built = images::build(&context.home.images(), wanted, &around, &mut |news| {
+    let mut is_unwanted = false;
+    let mut hear = |news: News<'_>| {
         match news {
             News::Line(line) => context.printer.say(line),
             News::Progress { done, of } => bar.show(done, of.unwrap_or(done)),
         }
-        ControlFlow::Continue(())
-    })?;
+        is_unwanted |= interrupt::take() > 0;
+        if is_unwanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let built = interrupt::counted(|| images::build(&context.home.images(), wanted, &around, &mut hear));
     drop(bar);
-    Ok(built)
+    if is_unwanted || interrupt::take() > 0 {
+        return Err(CommandError::new(
+            Exit::Interrupted,
+            "interrupted; nothing was sent, and nothing is left of the conversion",
+        ));
+    }
+    Ok(built?)
 }
 
 /// Connects, asking the person at the terminal what `ssh` wants to know.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant as Clock};
 
-use trainyard_core::spec::format_size;
+use trainyard_core::spec::round_size;
 use trainyard_core::time::Span;
 
 use super::{Printer, span};
@@ -47,9 +47,9 @@ impl Bar {
         format!(
             "{} {bar} {} of {}, {}/s, {} left",
             self.what,
-            format_size(self.done),
-            format_size(self.of),
-            format_size(rate as u64),
+            round_size(self.done),
+            round_size(self.of),
+            round_size(rate as u64),
             span(Span((left * 1000.0) as u64))
         )
     }
@@ -62,7 +62,7 @@ impl Drop for Bar {
         }
         if self.began.elapsed() >= PATIENCE && self.of > 0 {
             let took = span(Span(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)));
-            self.printer.say(&format!("{} {} in {took}", self.what, format_size(self.done)));
+            self.printer.say(&format!("{} {} in {took}", self.what, round_size(self.done)));
         }
     }
 }

@@ -41,7 +41,7 @@ pub use origin::Origin;
 pub use problem::{Problem, SpecError};
 pub use quantity::{
     DurationError, GpusError, MOST_SEEDS, SeedsError, SizeError, format_duration, format_size, parse_duration,
-    parse_gpus, parse_seeds, parse_size,
+    parse_gpus, parse_seeds, parse_size, round_size,
 };
 pub use schema::json_schema;
 pub use set::set_param;

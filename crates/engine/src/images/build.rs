@@ -9,6 +9,7 @@ use trainyard_image::{Blob, Converted, Image, Options, Progress, Result, Source,
 
 use super::kept::{Kept, kept};
 use super::source::{Around, open};
+use super::workplace::Workplace;
 use super::{ImageError, Wanted};
 
 /// Earlier images whose blocks are taken over.
@@ -36,7 +37,8 @@ pub struct Built {
     pub blocks: Option<(u64, u64)>,
 }
 
-/// Converts the image, if it was not converted before. A failure leaves nothing new in `folder`.
+/// Converts the image, if it was not converted before. A failure leaves nothing new in `folder`, and a kill nothing that the next call
+/// would not remove.
 pub fn build(
     folder: &Path,
     wanted: &Wanted,
@@ -48,7 +50,8 @@ pub fn build(
     let mut on_line = |line: &str| {
         let _ = hear(News::Line(line));
     };
-    let mut source = open(wanted, around, folder, &mut on_line)?;
+    let place = Workplace::new(folder).map_err(|source| keeping(folder, source))?;
+    let mut source = open(wanted, around, place.path(), &mut on_line)?;
     let failed = |source| ImageError::Convert { profile: wanted.profile.clone(), source };
     let image = source.image().map_err(failed)?;
     let earlier = kept(folder);
@@ -59,11 +62,11 @@ pub fn build(
         return Ok(Built { path: known.path(folder), name: known.name.clone(), size: known.size, blocks: None });
     }
     options.reuse = earlier.iter().take(RELATIVES).map(|known| known.path(folder)).collect();
-    let temporary = Temporary::new(folder, wanted.form.ending());
+    let output = place.path().join(format!("image.{}", wanted.form.ending()));
     let mut told = |progress: Progress| hear(News::Progress { done: progress.done, of: progress.total });
     let mut source = Told { image, source };
-    let made = convert(&mut source, &options, &temporary.path, &mut told).map_err(failed)?;
-    publish(folder, wanted, key, &temporary, &made).map_err(|source| keeping(folder, source))
+    let made = convert(&mut source, &options, &output, &mut told).map_err(failed)?;
+    publish(folder, wanted, key, &output, &made).map_err(|source| keeping(folder, source))
 }
 
 fn keeping(folder: &Path, source: std::io::Error) -> ImageError {
@@ -75,7 +78,7 @@ fn publish(
     folder: &Path,
     wanted: &Wanted,
     key: Option<String>,
-    temporary: &Temporary,
+    output: &Path,
     made: &Converted,
 ) -> std::io::Result<Built> {
     let name = format!("{}.{}", made.digest, wanted.form.ending());
@@ -90,31 +93,11 @@ fn publish(
         made: now(),
     };
     let path = entry.path(folder);
-    fs_err::rename(index_path(&temporary.path), index_path(&path))?;
-    fs_err::rename(&temporary.path, &path)?;
+    fs_err::rename(index_path(output), index_path(&path))?;
+    fs_err::rename(output, &path)?;
     entry.write(folder)?;
     let blocks = Some((made.blocks, made.reused));
     Ok(Built { path, name: entry.name, size: made.size, blocks })
-}
-
-/// An output that is gone with its index unless it was renamed.
-struct Temporary {
-    path: PathBuf,
-}
-
-impl Temporary {
-    fn new(folder: &Path, ending: &str) -> Self {
-        let name = uuid::Uuid::now_v7().simple();
-        Self { path: folder.join(format!(".new-{name}.{ending}")) }
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        for path in [index_path(&self.path), self.path.clone()] {
-            drop(std::fs::remove_file(path));
-        }
-    }
 }
 
 /// A source that has told what its image is, and does not change its mind.

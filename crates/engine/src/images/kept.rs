@@ -10,11 +10,12 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use trainyard_agent::depot::ImageName;
 use trainyard_agent::disk::{Durability, read_json, replace_json};
-use trainyard_agent::reclaim::is_old;
+use trainyard_agent::reclaim::{is_old, size};
 use trainyard_core::time::Instant;
 use trainyard_image::index_path;
 
 use super::Form;
+use super::workplace::dead;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
@@ -83,18 +84,19 @@ pub fn newest(folder: &Path) -> Vec<Kept> {
     kept(folder).into_iter().filter(is_newest).collect()
 }
 
-/// Files of images that no run needs (`used` are paths of theirs) and that are not the newest of their profile. What was
-/// touched in the last hour may be on its way.
+/// Files of images that no run needs (`used` are paths of theirs) and that are not the newest of their profile, and folders in which
+/// images were made when their makers were killed. What was touched in the last hour may be on its way.
 pub fn unneeded(folder: &Path, used: &BTreeSet<PathBuf>) -> Vec<(PathBuf, u64)> {
     let newest: BTreeSet<String> = newest(folder).into_iter().map(|kept| kept.key).collect();
     let used: BTreeSet<&str> = used.iter().filter_map(|path| stem(path)).collect();
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let files = entries.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)));
     let is_needed = |path: &Path| stem(path).is_some_and(|key| newest.contains(key) || used.contains(key));
-    files
+    let files = files
         .filter(|(path, data)| data.is_file() && is_old(data) && !is_needed(path))
-        .map(|(path, data)| (path, data.len()))
-        .collect()
+        .map(|(path, data)| (path, data.len()));
+    let left = dead(folder).filter(|(path, _)| std::fs::metadata(path).is_ok_and(|data| is_old(&data)));
+    files.chain(left.map(|(path, _)| (path.clone(), size(&path)))).collect()
 }
 
 /// The key that a file's name begins with.

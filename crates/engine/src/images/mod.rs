@@ -5,6 +5,7 @@ mod kept;
 mod push;
 mod source;
 mod trial;
+mod workplace;
 
 pub use build::{Built, News, build};
 pub use kept::{Kept, kept, newest, unneeded};

@@ -8,7 +8,7 @@ mod size;
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use gpus::{GpusError, parse_gpus};
 pub use seeds::{MOST_SEEDS, SeedsError, parse_seeds};
-pub use size::{SizeError, format_size, parse_size};
+pub use size::{SizeError, format_size, parse_size, round_size};
 
 /// Patterns for editors; the parsers above have the last word.
 pub(super) use duration::PATTERN as DURATION_PATTERN;

@@ -83,9 +83,14 @@ pub fn format_size(bytes: u64) -> String {
         let number = format!("{}.{:02}", hundredths / 100, hundredths % 100);
         return format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'));
     }
-    match fitting().find(|(unit, _)| !unit.contains('i')) {
+    round_size(bytes)
+}
+
+/// For people who look at what changes: `32.0 GB`, always in the same units.
+pub fn round_size(bytes: u64) -> String {
+    match SHOWN.iter().find(|(unit, factor)| bytes >= *factor && *factor > 1 && !unit.contains('i')) {
         Some((unit, factor)) => format!("{:.1} {unit}", bytes as f64 / *factor as f64),
-        None => "0 B".to_owned(),
+        None => format!("{bytes} B"),
     }
 }
 
@@ -125,6 +130,11 @@ mod tests {
         assert_eq!(format_size(1536), "1.5 KiB");
         assert_eq!(format_size(123_456_789), "123.5 MB");
         assert_eq!(format_size(u64::MAX), "18446.7 PB");
+    }
+
+    #[test]
+    fn shown_while_it_changes() {
+        assert_eq!([0, 999, 1 << 20, 1 << 30].map(round_size), ["0 B", "999 B", "1.0 MB", "1.1 GB"]);
     }
 
     proptest! {
