@@ -12,6 +12,7 @@ pub mod container;
 pub mod crew;
 pub mod depot;
 pub mod disk;
+mod engine;
 mod heir;
 pub mod inside;
 pub mod inspect;

@@ -16,8 +16,9 @@ use trainyard_core::plan::slurm::{rendezvous_port, step};
 use trainyard_core::spec::{Container, JobSpec};
 
 use crate::depot::AttemptFolder;
+use crate::engine::Client;
 use crate::order::Order;
-use crate::program::{run_limited, run_limited_with};
+use crate::program::run_limited;
 use crate::sys::Ended;
 
 /// A controller that does not answer makes its clients wait for some ten seconds.
@@ -34,9 +35,8 @@ pub(crate) struct Step {
 enum By {
     Slurm,
     Engine {
-        program: String,
+        client: Client,
         container: String,
-        env: BTreeMap<String, String>,
         /// The other end of the container's standard input, which ends with us.
         _life: OwnedFd,
     },
@@ -107,9 +107,8 @@ impl Step {
     /// The processes of a container, and what its engine is to be given as standard input: `told`, and then nothing.
     pub(crate) fn in_container(
         name: PathBuf,
-        program: String,
+        client: Client,
         container: String,
-        env: BTreeMap<String, String>,
         told: &[u8],
     ) -> io::Result<(Self, OwnedFd)> {
         let (input, life) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -118,7 +117,7 @@ impl Step {
         let mut life = std::fs::File::from(life);
         life.write_all(told)?;
         let life = OwnedFd::from(life);
-        Ok((Self { name, by: By::Engine { program, container, env, _life: life } }, input))
+        Ok((Self { name, by: By::Engine { client, container, _life: life } }, input))
     }
 
     /// Whether what is left below us when it has ended is not the program's but its engine's, which is tidying up.
@@ -147,10 +146,8 @@ impl Step {
                 let Some(id) = self.id() else { return false };
                 run_limited(&["scancel".to_owned(), format!("--signal={}", signal.as_raw()), id], PATIENCE)
             }
-            By::Engine { program, container, env, .. } => {
-                let number = signal.as_raw().to_string();
-                let words = [program, "kill", "--signal", &number, container].map(str::to_owned);
-                run_limited_with(&words, env, PATIENCE)
+            By::Engine { client, container, .. } => {
+                client.call(&["kill", "--signal", &signal.as_raw().to_string(), container], PATIENCE)
             }
         };
         told.is_ok_and(|output| output.status.success())

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use trainyard_core::plan::container::ENGINE_SETTINGS;
 use trainyard_engine::home::Home;
 
 /// All of yard's own files in this folder, instead of the XDG folders.
@@ -61,7 +62,7 @@ pub(crate) fn home() -> Home {
 }
 
 pub(crate) fn handed_on() -> BTreeMap<String, String> {
-    let pass = |name: &str| HANDED_ON.contains(&name) || name.starts_with("LC_");
+    let pass = |name: &str| HANDED_ON.contains(&name) || ENGINE_SETTINGS.contains(&name) || name.starts_with("LC_");
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     std::env::vars_os().filter_map(text).filter(|(name, _)| pass(name)).collect()
 }

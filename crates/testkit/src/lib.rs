@@ -4,6 +4,8 @@
 pub mod apptainer;
 pub mod census;
 pub mod conformance;
+pub mod container_engine;
+pub mod docker;
 mod forwarder;
 pub mod login;
 pub mod mlflow;

@@ -6,6 +6,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::container_engine::ContainerEngine;
+
 pub struct Podman {
     folder: tempfile::TempDir,
 }
@@ -39,25 +41,19 @@ impl Podman {
         crate::stage::set_mode(&folder.path().join("bin/podman"), 0o755);
         Self { folder }
     }
+}
 
-    /// A folder for PATH that has nothing but it.
-    pub fn programs(&self) -> PathBuf {
+impl ContainerEngine for Podman {
+    fn name(&self) -> &'static str {
+        "podman"
+    }
+
+    fn programs(&self) -> PathBuf {
         self.folder.path().join("bin")
     }
 
-    /// What it says.
-    ///
-    /// # Panics
-    /// When it fails.
-    pub fn ask(&self, words: &[&str]) -> String {
-        let ran = Command::new(self.programs().join("podman")).args(words).output().expect("podman");
-        assert!(ran.status.success(), "podman {words:?}: {}", String::from_utf8_lossy(&ran.stderr));
-        String::from_utf8_lossy(&ran.stdout).into_owned()
-    }
-
-    /// Names of all containers, those that have ended included.
-    pub fn containers(&self) -> Vec<String> {
-        self.ask(&["ps", "--all", "--format", "{{.Names}}"]).lines().map(str::to_owned).collect()
+    fn variables(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
     }
 }
 

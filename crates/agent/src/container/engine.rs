@@ -10,9 +10,9 @@ use trainyard_core::plan::arguments::Invocation;
 use trainyard_core::plan::container::{Engine, Inside};
 
 use super::{Wrapped, own_program, text};
+use crate::engine::Client;
 use crate::inside;
 use crate::order::Order;
-use crate::program::run_limited_with;
 use crate::step::Step;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,7 +31,8 @@ pub(super) fn wrap(
     env: &BTreeMap<String, String>,
     own: &[(&'static str, String)],
 ) -> io::Result<Wrapped> {
-    let image = loaded(program, &within.container.image, &order.env)?;
+    let client = Client::new(program, order, env);
+    let image = loaded(&client, &within.container.image)?;
     let attempt = order.depot.run(order.run).attempt(order.attempt);
     let name = format!("yard-{}-{}", order.run, order.attempt);
     let is_for_inside = |name: &String| call.env.contains_key(name) || !order.env.contains_key(name);
@@ -44,26 +45,23 @@ pub(super) fn wrap(
     let engine = Engine { program, name: &name, image: &image, user, first: &words };
     let argv = within.run(&engine, &call.argv).map_err(io::Error::other)?;
     let told = inside::told(&variables)?;
-    let step = Step::in_container(step, program.to_owned(), name, order.env.clone(), &told)?;
+    let step = Step::in_container(step, client, name, &told)?;
     Ok(Wrapped { argv, options: Vec::new(), step: Some(step) })
 }
 
 /// What the engine calls the image of this file, which it has after this. Only one of several who want it loads it.
-fn loaded(program: &str, path: &str, env: &BTreeMap<String, String>) -> io::Result<String> {
+fn loaded(client: &Client, path: &str) -> io::Result<String> {
+    let program = client.program();
     let mut file = fs_err::File::open(path)?;
     let image = name(&mut file).ok_or_else(|| io::Error::other(format!("{path} is no image for `{program}`")))?;
-    let call = |words: &[&str], limit| {
-        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        run_limited_with(&words, env, limit)
-    };
-    let has = || call(&[program, "image", "inspect", &image], PATIENCE).map(|ran| ran.status.success());
+    let has = || client.call(&["image", "inspect", &image], PATIENCE).map(|ran| ran.status.success());
     if has()? {
         return Ok(image);
     }
     let file: File = file.into();
     flock(&file, FlockOperation::LockExclusive)?;
     if !has()? {
-        let ran = call(&[program, "load", "--input", path], LOADING)?;
+        let ran = client.call(&["load", "--input", path], LOADING)?;
         if !ran.status.success() {
             let said = String::from_utf8_lossy(&ran.stderr).into_owned();
             let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing").trim().to_owned();

@@ -7,6 +7,19 @@ use thiserror::Error;
 pub use self::engine::Engine;
 use crate::spec::{Contained, Container, JobSpec, Writable};
 
+/// Which engine Docker and Podman call, and how. They are handed on from whoever submits to whoever calls.
+pub const ENGINE_SETTINGS: [&str; 9] = [
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "DOCKER_CONFIG",
+    "DOCKER_CERT_PATH",
+    "DOCKER_TLS_VERIFY",
+    "DOCKER_API_VERSION",
+    "CONTAINER_HOST",
+    "CONTAINERS_CONF",
+    "CONTAINERS_STORAGE_CONF",
+];
+
 /// One start of a program in an image.
 #[derive(Debug, Clone)]
 pub struct Inside<'a> {

@@ -1,4 +1,4 @@
-//! Runs in images by a real Podman on this machine. Docker is told the same in the same words; what they are is tested in `core`.
+//! Runs in images by a real Podman and a real Docker daemon on this machine, and images that these have.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fs::Permissions;
@@ -7,16 +7,39 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use trainyard_testkit::container_engine::ContainerEngine;
+use trainyard_testkit::docker::Docker;
 use trainyard_testkit::podman::Podman;
 use trainyard_testkit::{Yard, apptainer, eventually, ports, processes};
 
-/// A project whose job runs in `lab.tar`, on a machine that has nothing but Podman.
-fn yard(podman: &Podman, job: &str) -> Yard {
+/// Each with an engine of its own.
+macro_rules! by_both {
+    ($($test:ident),*) => {
+        mod podman {
+            $(#[test] fn $test() { super::$test(&super::Podman::new()); })*
+        }
+        mod docker {
+            $(#[test] fn $test() { super::$test(&super::Docker::new()); })*
+        }
+    };
+}
+
+by_both!(
+    a_program_gets_everything_and_leaves_its_results,
+    signals_go_in_and_nothing_is_left_of_a_cancelled_run,
+    what_ends_a_program_is_told,
+    a_container_ends_with_the_agent_that_started_it,
+    what_engines_do_not_run_is_refused
+);
+
+/// A project whose job runs in `lab.tar`, on a machine that has nothing but this engine.
+fn yard(engine: &dyn ContainerEngine, job: &str) -> Yard {
     let file = format!("[image]\narchive = 'lab.tar'\n[jobs.train]\n{job}\n");
     let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), &file);
     lab(&yard, "one");
     yard.write(".gitignore", "lab.tar\n");
-    yard.set("PATH", podman.programs().to_str().unwrap());
+    yard.set("PATH", engine.programs().to_str().unwrap());
+    engine.variables().iter().for_each(|(name, value)| yard.set(name, value));
     yard
 }
 
@@ -30,11 +53,9 @@ fn lab(yard: &Yard, version: &str) {
 const HOSTILE: &[&str] =
     &["a b", "$HOME", "`id`", "{x: [1,2]}", "it's", "\"q\"", "*", "a,b", "-n", "--volume", "ü\n2", "", "\\"];
 
-#[test]
-fn a_program_gets_everything_and_leaves_its_results() {
-    let podman = Podman::new();
+fn a_program_gets_everything_and_leaves_its_results(engine: &dyn ContainerEngine) {
     let mut yard = yard(
-        &podman,
+        engine,
         r#"command = ['sh', '-c', '''
 cat /image /version; pwd; echo "code $(cat code.txt)"; echo "odd $ODD"; echo "path $PATH"; echo "lab $LAB"
 echo scratch > /written || exit 9
@@ -63,17 +84,15 @@ KEY = { env = "MY_KEY" }
     let words: String = HOSTILE.iter().map(|word| format!("<{word}>")).collect();
     assert_eq!(std::fs::read_to_string(format!("{work}/out/words")).unwrap(), words, "byte for byte");
     assert_eq!(std::fs::read_to_string(format!("{work}/out/key")).unwrap(), "s3cret\n");
-    assert!(podman.containers().is_empty(), "a container goes when it ends");
-    let images = podman.ask(&["images", "--format", "{{.Repository}}"]);
+    assert!(engine.containers().is_empty(), "a container goes when it ends");
+    let images = engine.ask(&["images", "--format", "{{.Repository}}"]);
     assert_eq!(yard.run(&["run", "train"]).exit, 1);
-    assert_eq!(podman.ask(&["images", "--format", "{{.Repository}}"]), images, "loaded once");
+    assert_eq!(engine.ask(&["images", "--format", "{{.Repository}}"]), images, "loaded once");
 }
 
-#[test]
-fn signals_go_in_and_nothing_is_left_of_a_cancelled_run() {
-    let podman = Podman::new();
+fn signals_go_in_and_nothing_is_left_of_a_cancelled_run(engine: &dyn ContainerEngine) {
     let yard = yard(
-        &podman,
+        engine,
         "command = ['sh', '-c', 'trap \"echo told; exit 3\" TERM; (setsid sleep 600) & echo up; while true; do sleep 0.2; done']\n\
          grace = '60s'\n",
     );
@@ -85,13 +104,11 @@ fn signals_go_in_and_nothing_is_left_of_a_cancelled_run() {
     yard.wait_for("train", "cancelled");
     assert!(yard.run(&["logs", "train"]).stdout.contains("told"), "it had its grace");
     eventually("all processes to be gone", || processes::with_environment(&mark).is_empty().then_some(()));
-    eventually("the container to be gone", || podman.containers().is_empty().then_some(()));
+    eventually("the container to be gone", || engine.containers().is_empty().then_some(()));
 }
 
-#[test]
-fn what_ends_a_program_is_told() {
-    let podman = Podman::new();
-    let yard = yard(&podman, "command = ['sh', '-c', 'kill -SEGV $$']\n");
+fn what_ends_a_program_is_told(engine: &dyn ContainerEngine) {
+    let yard = yard(engine, "command = ['sh', '-c', 'kill -SEGV $$']\n");
     let ran = yard.run(&["run", "train"]);
     assert_eq!(ran.exit, 1, "{ran:?}");
     let shown = yard.show("train");
@@ -102,10 +119,8 @@ fn what_ends_a_program_is_told() {
     assert!(ran.stdout.contains("cannot start `no-such-program`"), "{ran:?}");
 }
 
-#[test]
-fn a_container_ends_with_the_agent_that_started_it() {
-    let podman = Podman::new();
-    let yard = yard(&podman, "command = ['sh', '-c', 'trap \"\" TERM; echo up; while true; do sleep 0.2; done']\n");
+fn a_container_ends_with_the_agent_that_started_it(engine: &dyn ContainerEngine) {
+    let yard = yard(engine, "command = ['sh', '-c', 'trap \"\" TERM; echo up; while true; do sleep 0.2; done']\n");
     assert_eq!(yard.run(&["run", "train", "--detach"]).exit, 0);
     eventually("the program", || yard.run(&["logs", "train"]).stdout.contains("up").then_some(()));
     let mark = format!("YARD_RUN={}", yard.show("train")["id"].as_str().unwrap());
@@ -115,7 +130,7 @@ fn a_container_ends_with_the_agent_that_started_it() {
     eventually("all processes to be gone, with nobody left to end them", || {
         processes::with_environment(&mark).is_empty().then_some(())
     });
-    eventually("the container to be gone", || podman.containers().is_empty().then_some(()));
+    eventually("the container to be gone", || engine.containers().is_empty().then_some(()));
     let state = eventually("the run to end", || {
         let state = yard.show("train")["state"].as_str().unwrap().to_owned();
         (yard.run(&["ps"]).exit == 0 && state != "running").then_some(state)
@@ -123,10 +138,8 @@ fn a_container_ends_with_the_agent_that_started_it() {
     assert_eq!(state, "failed", "{:#}", yard.show("train"));
 }
 
-#[test]
-fn what_podman_does_not_run_is_refused() {
-    let podman = Podman::new();
-    let yard = yard(&podman, "command = ['true']\n");
+fn what_engines_do_not_run_is_refused(engine: &dyn ContainerEngine) {
+    let yard = yard(engine, "command = ['true']\n");
     yard.write("lab.sif", "x");
     for (image, why) in [("sif = 'lab.sif'", "neither `apptainer` nor `singularity`"), ("folder = '.'", "`folder`")] {
         yard.write("trainyard.toml", &format!("[image]\n{image}\n[jobs.train]\ncommand = ['true']\n"));
@@ -158,6 +171,36 @@ fn a_sweep_makes_its_image_once_and_all_trials_run_in_it() {
     }
     let made = yard.json(&["image", "ls"]);
     assert_eq!(made["images"].as_array().unwrap().len(), 1, "{made:#}");
+}
+
+#[test]
+fn what_a_docker_daemon_has_and_builds() {
+    let docker = Docker::new();
+    let yard = yard(&docker, "");
+    let load = || docker.ask(&["load", "--quiet", "--input", yard.project().join("lab.tar").to_str().unwrap()]);
+    load();
+    yard.write("docker/version", "built\n");
+    yard.write("docker/Dockerfile", "FROM lab\nENV LAB=other\nCOPY version /version\n");
+    let job = "[jobs.train]\ncommand = ['sh', '-c', 'cat /version; echo $LAB']\n";
+    let images = "[image]\ndocker = 'lab'\n[images.built]\ndockerfile = 'docker/Dockerfile'\ncontext = 'docker'\n\
+                  [images.gone]\ndocker = 'gone:1'\n";
+    yard.write("trainyard.toml", &format!("{images}{job}"));
+    for (words, said) in [(&[][..], "one\nlab\n"), (&["--image", "built"], "built\nother\n")] {
+        let ran = yard.run(&[&["run", "train"], words].concat());
+        assert!(ran.exit == 0 && ran.stdout.contains(said), "{words:?}: {ran:?}");
+    }
+    // For Apptainer, too; and the same name is another image after this.
+    let first = yard.json(&["image", "build"]);
+    assert_eq!(yard.json(&["image", "build"])["was_made_before"], true);
+    lab(&yard, "two");
+    load();
+    let second = yard.json(&["image", "build"]);
+    assert_eq!((&first["was_made_before"], &second["was_made_before"]), (&false.into(), &false.into()));
+    assert_ne!(first["digest"], second["digest"]);
+    let ran = yard.run(&["run", "train"]);
+    assert!(ran.exit == 0 && ran.stdout.contains("two\nlab\n"), "{ran:?}");
+    let gone = yard.run(&["image", "build", "gone"]);
+    assert!(gone.exit == 3 && gone.stderr.contains("has no image `gone:1`"), "{gone:?}");
 }
 
 /// A registry on loopback that has `lab.tar`, ended with its value.
