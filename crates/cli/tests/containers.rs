@@ -8,23 +8,26 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use trainyard_testkit::container_engine::ContainerEngine;
-use trainyard_testkit::docker::Docker;
+use trainyard_testkit::docker::{Docker, Kind};
 use trainyard_testkit::podman::Podman;
 use trainyard_testkit::{Yard, apptainer, eventually, ports, processes};
 
 /// Each with an engine of its own.
-macro_rules! by_both {
+macro_rules! by_all {
     ($($test:ident),*) => {
         mod podman {
             $(#[test] fn $test() { super::$test(&super::Podman::new()); })*
         }
         mod docker {
-            $(#[test] fn $test() { super::$test(&super::Docker::new()); })*
+            $(#[test] fn $test() { super::$test(&super::Docker::new(super::Kind::Containerd)); })*
+        }
+        mod old_docker {
+            $(#[test] fn $test() { super::$test(&super::Docker::new(super::Kind::Old)); })*
         }
     };
 }
 
-by_both!(
+by_all!(
     a_program_gets_everything_and_leaves_its_results,
     signals_go_in_and_nothing_is_left_of_a_cancelled_run,
     what_ends_a_program_is_told,
@@ -175,8 +178,13 @@ fn a_sweep_makes_its_image_once_and_all_trials_run_in_it() {
 
 #[test]
 fn what_a_docker_daemon_has_and_builds() {
-    let docker = Docker::new();
-    let yard = yard(&docker, "");
+    let digests = Kind::ALL.map(|kind| had_and_built(&Docker::new(kind)));
+    assert!(digests.iter().all(|digest| *digest == digests[0]), "the same image from all of them: {digests:?}");
+}
+
+/// Tells what the image became.
+fn had_and_built(docker: &Docker) -> String {
+    let yard = yard(docker, "");
     let load = || docker.ask(&["load", "--quiet", "--input", yard.project().join("lab.tar").to_str().unwrap()]);
     load();
     yard.write("docker/version", "built\n");
@@ -201,6 +209,7 @@ fn what_a_docker_daemon_has_and_builds() {
     assert!(ran.exit == 0 && ran.stdout.contains("two\nlab\n"), "{ran:?}");
     let gone = yard.run(&["image", "build", "gone"]);
     assert!(gone.exit == 3 && gone.stderr.contains("has no image `gone:1`"), "{gone:?}");
+    first["digest"].as_str().unwrap().to_owned()
 }
 
 /// A registry on loopback that has `lab.tar`, ended with its value.

@@ -13,28 +13,45 @@ const UNTIL_INPUT_ENDS: &str = r#"folder=$1; shift; "$@" </dev/null >"$folder/lo
 cat >/dev/null; kill -9 -1
 grep -o " $folder/[^ ]*" /proc/self/mounts | sort -r | xargs -r umount -l; rm -rf "$folder""#;
 
+/// What people have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Of Debian's stable release, whose archives are of the first form.
+    Old,
+    /// The newest, whose archives are OCI layouts.
+    Newest,
+    /// The same with its images in containerd, as a new installation has them.
+    Containerd,
+}
+
+impl Kind {
+    pub const ALL: [Self; 3] = [Self::Old, Self::Newest, Self::Containerd];
+
+    fn programs(self) -> PathBuf {
+        let folder = std::env::var_os("YARD_TEST_DOCKER").map(PathBuf::from);
+        let folder = folder.expect("Docker, in the folder YARD_TEST_DOCKER; `./test containers` installs it");
+        folder.join(if self == Self::Old { "old" } else { "newest" })
+    }
+
+    fn store(self) -> &'static [&'static str] {
+        match self {
+            Self::Old | Self::Newest => &["--storage-driver=vfs"],
+            Self::Containerd => &["--storage-driver=native", "--feature=containerd-snapshotter=true"],
+        }
+    }
+}
+
 pub struct Docker {
     daemon: Child,
     folder: tempfile::TempDir,
 }
 
-fn installed() -> PathBuf {
-    let folder = std::env::var_os("YARD_TEST_DOCKER").map(PathBuf::from);
-    folder.expect("Docker, in the folder YARD_TEST_DOCKER; `./test containers` installs it")
-}
-
-impl Default for Docker {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Docker {
     /// # Panics
     /// When it does not come up.
-    pub fn new() -> Self {
+    pub fn new(kind: Kind) -> Self {
         let folder = tempfile::Builder::new().prefix("docker-").tempdir().expect("a folder");
-        let (place, installed) = (folder.path().display(), installed());
+        let (place, installed) = (folder.path().display(), kind.programs());
         let client = format!("#!/bin/sh\nexec '{}' \"$@\"\n", installed.join("docker").display());
         std::fs::create_dir(folder.path().join("bin")).expect("a folder");
         std::fs::write(folder.path().join("bin/docker"), client).expect("a file");
@@ -57,7 +74,9 @@ impl Docker {
         }
         command.arg(format!("--host=unix://{place}/socket"));
         // There are no networks here but the machine's, which is what runs use.
-        command.args(["--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=vfs"]);
+        command
+            .args(["--bridge=none", "--iptables=false", "--ip6tables=false", "--userland-proxy=false"])
+            .args(kind.store());
         command.env("PATH", format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", installed.display()));
         let daemon = command.stdin(Stdio::piped()).spawn().expect("unshare");
         let docker = Self { daemon, folder };
