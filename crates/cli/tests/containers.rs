@@ -212,6 +212,34 @@ fn had_and_built(docker: &Docker) -> String {
     first["digest"].as_str().unwrap().to_owned()
 }
 
+#[test]
+fn a_docker_context_is_the_same_docker_for_image_and_run() {
+    let docker = Docker::new(Kind::Newest);
+    let mut yard = yard(&docker, "command = ['cat', '/version']\n");
+    docker.ask(&["load", "--quiet", "--input", yard.project().join("lab.tar").to_str().unwrap()]);
+    yard.write("trainyard.toml", "[image]\ndocker = 'lab'\n[jobs.train]\ncommand = ['cat', '/version']\n");
+    let settings = yard.root().join("docker");
+    let [(_, host)] = &docker.variables()[..] else { panic!("one variable") };
+    let context = |words: &[&str]| {
+        let mut command = Command::new(docker.programs().join("docker"));
+        let ran = command.arg("context").args(words).env("DOCKER_CONFIG", &settings).output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+    };
+    context(&["create", "lab", "--docker", &format!("host={host}")]);
+    yard.set("DOCKER_HOST", "");
+    yard.set("DOCKER_CONFIG", settings.to_str().unwrap());
+    yard.set("DOCKER_CONTEXT", "lab");
+    let ran = yard.run(&["run", "train"]);
+    assert!(ran.exit == 0 && ran.stdout.contains("one\n"), "{ran:?}");
+    yard.set("DOCKER_CONTEXT", "gone");
+    let gone = yard.run(&["run", "train"]);
+    assert!(gone.exit == 3 && gone.stderr.contains("no Docker context `gone`"), "{gone:?}");
+    yard.set("DOCKER_CONTEXT", "");
+    context(&["use", "lab"]);
+    let ran = yard.run(&["run", "train"]);
+    assert!(ran.exit == 0 && ran.stdout.contains("one\n"), "{ran:?}");
+}
+
 /// A registry on loopback that has `lab.tar`, ended with its value.
 struct Registry {
     process: Child,

@@ -40,8 +40,8 @@ pub use range::FileRange;
 pub use reuse::index_path;
 pub use save::engine_name;
 pub use source::{
-    Archive, Blob, Build, BuildError, Builder, Daemon, DaemonError, Engine, Folder, Layout, LoginError, Places,
-    Reference, Registry, RegistryError, Source,
+    Archive, Blob, Build, BuildError, Builder, ContextError, Daemon, DaemonError, Engine, Folder, Layout, LoginError,
+    Places, Reference, Registry, RegistryError, Source,
 };
 pub use squashfs::Codec;
 pub use trainyard_web::Secret;

@@ -12,6 +12,7 @@ use trainyard_web::{Address, Body, Client, Identity, Limits, Retry, Settings, St
 use crate::digest::Digest;
 use crate::error::{Error, Reading, Result};
 use crate::image::{Config, Image, Layer, Platform};
+use crate::source::context::{self, ContextError, Whereabouts};
 use crate::source::{Archive, Blob, Source};
 
 #[derive(Debug, thiserror::Error)]
@@ -25,9 +26,11 @@ pub enum DaemonError {
     #[error("{daemon} has no image `{name}`: build or pull it, or use its full name")]
     Missing { daemon: String, name: String },
     #[error(
-        "`{address}` (`DOCKER_HOST`) cannot be used from here: `unix://…` and `tcp://…` can; or name a file made with `docker save`"
+        "`{address}` of {named_by} cannot be used from here: `unix://…` and `tcp://…` can; or name a file made with `docker save`"
     )]
-    Address { address: String },
+    Address { address: String, named_by: String },
+    #[error(transparent)]
+    Context(#[from] ContextError),
 }
 
 impl From<DaemonError> for Error {
@@ -48,32 +51,24 @@ impl Engine {
         Ok(Self { client: client(Address::socket(socket).map_err(DaemonError::from)?, Trust::default())? })
     }
 
-    /// Docker's, where `DOCKER_HOST` says or where it usually is.
+    /// Docker's, where its client would look for it, or where it usually is.
     pub fn docker(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
-        let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let Some(host) = variable("DOCKER_HOST") else {
-            let own = variable("XDG_RUNTIME_DIR").map(|folder| Path::new(&folder).join("docker.sock"));
-            let own = own.filter(|path| path.exists());
+        let Some(Whereabouts { host, certificates, is_tls, named_by }) =
+            context::docker(&variable).map_err(DaemonError::from)?
+        else {
+            let folder = variable("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
+            let own = folder.map(|folder| Path::new(&folder).join("docker.sock")).filter(|path| path.exists());
             return Self::at(&own.unwrap_or_else(|| PathBuf::from("/var/run/docker.sock")));
         };
         if let Some(path) = host.strip_prefix("unix://") {
             return Self::at(Path::new(path));
         }
         let Some(place) = host.strip_prefix("tcp://") else {
-            return Err(DaemonError::Address { address: host }.into());
-        };
-        let certificates = variable("DOCKER_CERT_PATH").map(PathBuf::from);
-        let is_tls = variable("DOCKER_TLS_VERIFY").is_some() || certificates.is_some();
-        let trust = match certificates.filter(|_| is_tls) {
-            None => Trust::default(),
-            Some(folder) => Trust {
-                authorities: vec![folder.join("ca.pem")],
-                identity: Some(Identity { certificate: folder.join("cert.pem"), key: folder.join("key.pem") }),
-                ..Trust::default()
-            },
+            return Err(DaemonError::Address { address: host, named_by }.into());
         };
         let scheme = if is_tls { "https" } else { "http" };
         let address = Address::parse(&format!("{scheme}://{place}")).map_err(DaemonError::from)?;
+        let trust = certificates.filter(|_| is_tls).map_or_else(Trust::default, |folder| trust(&folder));
         Ok(Self { client: client(address, trust)? })
     }
 
@@ -92,6 +87,13 @@ impl Engine {
     pub fn is_there(&self) -> bool {
         self.client.get("_ping").once().send(Body::None).is_ok()
     }
+}
+
+/// What of it is there.
+fn trust(folder: &Path) -> Trust {
+    let there = |name: &str| Some(folder.join(name)).filter(|path| path.exists());
+    let identity = there("cert.pem").zip(there("key.pem")).map(|(certificate, key)| Identity { certificate, key });
+    Trust { authorities: there("ca.pem").into_iter().collect(), identity, ..Trust::default() }
 }
 
 fn client(address: Address, trust: Trust) -> Result<Client> {

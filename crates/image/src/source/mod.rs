@@ -9,6 +9,7 @@ use crate::range::FileRange;
 
 mod archive;
 mod build;
+mod context;
 mod daemon;
 mod folder;
 mod layout;
@@ -19,6 +20,7 @@ mod registry;
 
 pub use archive::Archive;
 pub use build::{Build, BuildError, Builder};
+pub use context::ContextError;
 pub use daemon::{Daemon, DaemonError, Engine};
 pub use folder::Folder;
 pub(crate) use folder::Walk;
