@@ -164,9 +164,10 @@ pub(crate) fn build_image(context: &Context, project: &Path, wanted: &Wanted) ->
     let built = interrupt::counted(|| images::build(&context.home.images(), wanted, &around, &mut hear));
     drop(bar);
     if is_unwanted || interrupt::take() > 0 {
+        let when = if built.is_ok() { "after it was made" } else { "while it was made; nothing of it is left" };
         return Err(CommandError::new(
             Exit::Interrupted,
-            "interrupted; nothing was sent, and nothing is left of the conversion",
+            format!("the image `{}`: interrupted {when}", wanted.profile),
         ));
     }
     Ok(built?)
