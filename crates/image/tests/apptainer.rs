@@ -3,14 +3,15 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 use support::engine::{apptainer, build, busybox, run, unpack};
-use support::look::{Tree, differences, inside, look};
+use support::look::{Seen, Tree, differences, inside, look};
 use support::{BLOCK, CHAR, FIFO, Item, Made, file, folder, hardlink, item, noise, symlink};
-use trainyard_image::{Format, Options};
+use trainyard_image::{Codec, Format, Options};
 
 /// Of what apptainer writes or touches itself, only names, modes and owners can be the same.
 fn without_dress(mut tree: Tree) -> Tree {
@@ -381,6 +382,68 @@ fn apptainer_is_content_with_the_file() {
     let listed = String::from_utf8(listed.stdout).unwrap();
     for what in ["Def.FILE", "JSON.Generic", "FS (Squashfs/*System/amd64)"] {
         assert!(listed.contains(what), "{listed}");
+    }
+}
+
+/// Arguments: where in the image, the image, and a folder to mount it at.
+const BY_THE_KERNEL: &str = r#"mount -t squashfs -o "loop,ro,offset=$1" "$2" "$3""#;
+const BY_SQUASHFUSE: &str = r#"squashfuse -o "offset=$1" "$2" "$3""#;
+
+/// What is seen of an image that is mounted where nobody else sees it.
+fn mounted(how: &str, image: &Path, place: &Path) -> Tree {
+    let script = format!("set -e; {how} </dev/null; echo up; cat >/dev/null; umount \"$3\"");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, "sh", &support::engine::partition(image).to_string()]);
+    command.arg(image).arg(place).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut mount = command.spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(mount.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "up\n", "{how}");
+    let tree = look(Path::new(&format!("/proc/{}/root{}", mount.id(), place.display())));
+    drop(mount.stdin.take());
+    assert!(mount.wait().unwrap().success(), "{how}");
+    tree
+}
+
+/// It knows no second names, and 0.1.105 takes `security.` for `trusted.`.
+fn as_squashfuse(seen: &mut Seen) {
+    seen.first.clear();
+    seen.xattrs.iter_mut().for_each(|(name, _)| *name = name.replace("security.", "trusted."));
+}
+
+#[test]
+fn what_mounts_images_sees_what_unpacks_them() {
+    let mut items = vec![
+        file("setuid", "x").mode(0o4755),
+        folder("shared").mode(0o2770).owner(1000, 1001),
+        file("shared/secret", "s").mode(0o600).owner(70_000, 2_000_000),
+        file("noted", "n")
+            .xattr("user.note", "hello")
+            .xattr("security.capability", [1, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        Item { device: (259, 70_000), ..item(BLOCK, "disk") }.mode(0o660),
+        item(FIFO, "fifo"),
+        file("large", noise(1, 1_000_000)),
+        hardlink("again", "large"),
+        file("holes", [vec![1; 131_072], vec![0; 400_000], vec![2; 5]].concat()),
+        symlink("grüße", "to nowhere"),
+    ];
+    // So many that their folder has an index.
+    items.extend((0..2000).map(|number| file(format!("many/{number:x}-name"), format!("contents of {number}"))));
+    let made = Made::new(&[&items]);
+    for codec in [Codec::Zstd, Codec::Gzip] {
+        let place = tempfile::Builder::new().prefix("image-").tempdir_in(scratch()).unwrap();
+        let (image, _) = made.convert(place.path(), &Options { codec, ..Options::default() }).unwrap();
+        let unpacked = look(&unpack(&image, place.path()));
+        assert!(unpacked.len() > 2000, "{}", unpacked.len());
+        let at = place.path().join("mounted");
+        std::fs::create_dir(&at).unwrap();
+        for how in [BY_THE_KERNEL, BY_SQUASHFUSE] {
+            let (mut seen, mut expected) = (mounted(how, &image, &at), unpacked.clone());
+            if how == BY_SQUASHFUSE {
+                [&mut seen, &mut expected].into_iter().flat_map(Tree::values_mut).for_each(as_squashfuse);
+            }
+            assert_eq!(differences(&seen, &expected), Vec::<String>::new(), "{codec:?}: {how}");
+        }
     }
 }
 
