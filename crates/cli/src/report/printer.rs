@@ -86,9 +86,9 @@ impl Printer {
         known.ok().filter(|columns| *columns > 0).unwrap_or(80).clamp(40, 160)
     }
 
-    /// Puts these lines where the last `above` lines of the terminal were.
+    /// Puts these lines where the last `above` lines of the terminal were, also where the person's `^C` stands behind them.
     pub(crate) fn redraw(self, above: usize, lines: &[String]) {
-        let up = if above > 0 { format!("\x1b[{above}A") } else { String::new() };
+        let up = if above > 0 { format!("\r\x1b[{above}A") } else { "\r".to_owned() };
         let body: String = lines.iter().map(|line| format!("{line}\x1b[K\n")).collect();
         drop(write!(io::stderr().lock(), "{up}{body}\x1b[J"));
     }
