@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use trainyard_agent::depot::ImageName;
 use trainyard_agent::disk::now;
-use trainyard_core::spec::{TargetKind, TargetSpec, format_size};
+use trainyard_core::spec::{TargetKind, TargetSpec, round_size};
 use trainyard_core::time::Instant;
 use trainyard_engine::images::{Kept, kept};
 
@@ -135,7 +135,7 @@ impl Report for Images {
             vec![
                 row.profile.clone().unwrap_or_else(|| "-".to_owned()),
                 row.digest.get(..12).unwrap_or_default().to_owned(),
-                format_size(row.bytes),
+                round_size(row.bytes),
                 ago(row.at, now),
                 row.from.clone().unwrap_or_default(),
                 row.users.join(", "),

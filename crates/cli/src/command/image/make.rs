@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use trainyard_core::spec::{ImageSpec, TargetKind, TargetSpec, format_size};
+use trainyard_core::spec::{ImageSpec, TargetKind, TargetSpec, round_size};
 use trainyard_engine::images::{Built, Form, Pushed, Wanted};
 use trainyard_engine::site::Known;
 use trainyard_engine::submit;
@@ -131,12 +131,12 @@ impl Report for Made<'_> {
             Some((all, reused)) => format!("converted, {reused} of {all} blocks as before"),
         };
         let digest = name.digest().get(..12).unwrap_or_default();
-        let mut text = format!("{}  {digest}  {}, {made}\n", self.profile, format_size(*size));
+        let mut text = format!("{}  {digest}  {}, {made}\n", self.profile, round_size(*size));
         match &self.pushed {
             None => text.push_str(&format!("{}\n", path.display())),
             Some((target, path, Pushed { wire: 0, .. })) => text.push_str(&format!("{target} has it: {path}\n")),
             Some((target, path, pushed)) => {
-                text.push_str(&format!("{} sent to {target}: {path}\n", format_size(pushed.wire)));
+                text.push_str(&format!("{} sent to {target}: {path}\n", round_size(pushed.wire)));
             }
         }
         text
