@@ -313,6 +313,28 @@ fn profiles_of_a_registry_and_of_a_dockerfile() {
 }
 
 #[test]
+fn a_dockerfile_is_built_by_buildah_where_there_is_nothing_else() {
+    let podman = Podman::new();
+    let mut yard = yard(&podman, "");
+    yard.write("docker/version", "built\n");
+    yard.write("docker/Dockerfile", "FROM scratch\nARG WORD\nLABEL word=$WORD\nCOPY version /version\n");
+    yard.write(
+        "trainyard.toml",
+        "[image]\ndockerfile = 'docker/Dockerfile'\ncontext = 'docker'\nbuild-args = { WORD = 'a b' }\n",
+    );
+    yard.set("PATH", podman.buildah().to_str().unwrap());
+    let made = yard.json(&["image", "build"]);
+    assert_eq!(made["was_made_before"], false, "{made:#}");
+    assert_eq!(yard.json(&["image", "build"])["was_made_before"], true);
+    let mut inspect = Command::new(apptainer::programs().join("apptainer"));
+    let labels = inspect.args(["inspect", "--labels", made["path"].as_str().unwrap()]).output().unwrap();
+    assert!(String::from_utf8_lossy(&labels.stdout).contains("word: a b"), "{labels:?}");
+    yard.write("docker/Dockerfile", "FROM scratch\nCOPY missing /\n");
+    let failed = yard.run(&["image", "build"]);
+    assert!(failed.exit == 3 && failed.stderr.contains("`buildah` ended with"), "{failed:?}");
+}
+
+#[test]
 fn a_credential_helper_is_asked_for_the_login_and_images_are_listed() {
     let mut yard = Yard::new(env!("CARGO_BIN_EXE_yard"), "");
     lab(&yard, "one");

@@ -41,6 +41,22 @@ impl Podman {
         crate::stage::set_mode(&folder.path().join("bin/podman"), 0o755);
         Self { folder }
     }
+
+    /// A folder for PATH that has nothing but Buildah, which keeps its images in the same storage.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn buildah(&self) -> PathBuf {
+        let (folder, place) = (self.folder.path().join("buildah"), self.folder.path().display());
+        let program = format!(
+            "#!/bin/sh\nexport PATH=/usr/sbin:/usr/bin:/sbin:/bin\n\
+             export CONTAINERS_CONF={place}/settings CONTAINERS_STORAGE_CONF={place}/storage\nexec buildah \"$@\"\n"
+        );
+        std::fs::create_dir(&folder).expect("a folder");
+        std::fs::write(folder.join("buildah"), program).expect("a file");
+        crate::stage::set_mode(&folder.join("buildah"), 0o755);
+        folder
+    }
 }
 
 impl ContainerEngine for Podman {
