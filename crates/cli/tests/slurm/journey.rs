@@ -125,6 +125,8 @@ fn five_hundred_runs_are_one_array() {
     assert_eq!(arrays.len(), 1, "{arrays:?}");
     within(Duration::from_secs(240), "all of them", || {
         let ran = site.run(&["wait", "many", "--timeout", "5s"]);
+        let failed: Vec<Value> = site.runs().into_iter().filter(|run| run["state"] == "failed").collect();
+        assert!(failed.is_empty(), "{failed:#?}\n{}", site.slurm.log());
         (ran.exit == 0).then_some(())
     });
     let states: BTreeSet<String> =
