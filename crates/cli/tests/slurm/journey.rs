@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use trainyard_testkit::slurm::{Options, Slurm};
-use trainyard_testkit::{eventually, processes, within};
+use trainyard_testkit::waiting::patiently;
+use trainyard_testkit::{eventually, processes};
 
 use crate::site::Site;
 
@@ -123,12 +124,12 @@ fn five_hundred_runs_are_one_array() {
     assert_eq!(ran.exit, 0, "{ran:?}");
     let arrays: BTreeSet<String> = site.jobs_of("many").into_iter().map(|row| row.array).collect();
     assert_eq!(arrays.len(), 1, "{arrays:?}");
-    within(Duration::from_secs(240), "all of them", || {
+    let unfinished = || site.runs().into_iter().filter(|run| run["state"] != "succeeded").collect::<Vec<Value>>();
+    let done = patiently(Duration::from_secs(240), || {
         let ran = site.run(&["wait", "many", "--timeout", "5s"]);
-        let failed: Vec<Value> = site.runs().into_iter().filter(|run| run["state"] == "failed").collect();
-        assert!(failed.is_empty(), "{failed:#?}\n{}", site.slurm.log());
-        (ran.exit == 0).then_some(())
+        (ran.exit != 6).then_some(())
     });
+    assert!(done.is_some(), "{} are left: {:#?}\n{}", unfinished().len(), unfinished().first(), site.slurm.log());
     let states: BTreeSet<String> =
         site.runs().iter().filter_map(|run: &Value| run["state"].as_str().map(str::to_owned)).collect();
     assert_eq!(states, BTreeSet::from(["succeeded".to_owned()]));
