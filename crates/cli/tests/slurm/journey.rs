@@ -119,7 +119,9 @@ fn one_run_of_a_shared_gpu_is_cancelled_alone() {
 
 #[test]
 fn five_hundred_runs_are_one_array() {
-    let site = Site::new(Slurm::shared(), "[jobs.many]\ncommand = ['true']\nmemory = '10MB'\n", "");
+    // On a cluster that others share they would wait for each other's nodes.
+    let slurm = Slurm::start(Options::default());
+    let site = Site::new(&slurm, "[jobs.many]\ncommand = ['true']\nmemory = '10MB'\n", "");
     let ran = site.run(&["run", "many", "--on", "euler", "--seeds", "1-500", "--detach"]);
     assert_eq!(ran.exit, 0, "{ran:?}");
     let arrays: BTreeSet<String> = site.jobs_of("many").into_iter().map(|row| row.array).collect();
